@@ -7,33 +7,33 @@
 #include "engine/base/buf.h"
 #include "engine/base/err.h"
 
-struct json_out {
+struct jw {
     struct buf *b;
     struct err *e;
-    int failed;    /* sticky: check once at the end with json_end */
+    int failed;    /* sticky: check once at the end with jw_end */
     int depth;
     uint64_t comma; /* bit per depth: an element was written */
     int after_key;
 };
-void json_begin(struct json_out *j, struct buf *b, struct err *e);
-void json_obj(struct json_out *j);      /* { */
-void json_obj_end(struct json_out *j);
-void json_arr(struct json_out *j);      /* [ */
-void json_arr_end(struct json_out *j);
-void json_key(struct json_out *j, const char *k);
-void json_str(struct json_out *j, const char *s);              /* NULL writes null */
-void json_strn(struct json_out *j, const char *s, size_t n);   /* invalid UTF-8 fails */
-void json_int(struct json_out *j, int64_t v);
-void json_uint(struct json_out *j, uint64_t v);
-void json_bool(struct json_out *j, int v);
-void json_null(struct json_out *j);
-void json_raw(struct json_out *j, const char *p, size_t n);    /* trusted JSON, verbatim */
+void jw_begin(struct jw *j, struct buf *b, struct err *e);
+void jw_obj(struct jw *j);      /* { */
+void jw_obj_end(struct jw *j);
+void jw_arr(struct jw *j);      /* [ */
+void jw_arr_end(struct jw *j);
+void jw_key(struct jw *j, const char *k);
+void jw_str(struct jw *j, const char *s);              /* NULL writes null */
+void jw_strn(struct jw *j, const char *s, size_t n);   /* invalid UTF-8 fails */
+void jw_int(struct jw *j, int64_t v);
+void jw_uint(struct jw *j, uint64_t v);
+void jw_bool(struct jw *j, int v);
+void jw_null(struct jw *j);
+void jw_raw(struct jw *j, const char *p, size_t n);    /* trusted JSON, verbatim */
 /* key and value in one call */
-void json_kv_str(struct json_out *j, const char *k, const char *s);
-void json_kv_int(struct json_out *j, const char *k, int64_t v);
-void json_kv_uint(struct json_out *j, const char *k, uint64_t v);
-void json_kv_bool(struct json_out *j, const char *k, int v);
-int json_end(struct json_out *j);       /* 0, or -1 if any call failed */
+void jw_kv_str(struct jw *j, const char *k, const char *s);
+void jw_kv_int(struct jw *j, const char *k, int64_t v);
+void jw_kv_uint(struct jw *j, const char *k, uint64_t v);
+void jw_kv_bool(struct jw *j, const char *k, int v);
+int jw_end(struct jw *j);       /* 0, or -1 if any call failed */
 
 /* Readers. `what` names the document in errors (CODE_MANIFEST_INVALID). */
 json_t *json_parse(const char *p, size_t n, const char *what, struct err *e);  /* duplicate keys refused */
