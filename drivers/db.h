@@ -66,6 +66,8 @@ struct source_ops {
     /* Set up capture and take the first snapshot exactly at its start (publication, then slot; triggers). Refuses when the slot exists.
      * The caller makes p durable, then reads. */
     int (*anchor)(struct source *s, const struct catalog *c, struct pos *p, struct snapshot **snap, struct err *e);
+    /* Refuses with CODE_SLOT_EXISTS when an anchor of this name is there already, whoever made it. Asked before the intent to make one is recorded. */
+    int (*anchor_absent)(struct source *s, struct err *e);
     /* Undo what an anchor made (after a crash before its position was durable; --force-overwrite). Missing things are fine. Refuses while in use. */
     int (*unanchor)(struct source *s, struct err *e);
     /* Is the log still there from `from` on, not acknowledged beyond `covered` (≥ from)? Refuses: missing, created later, advanced (marker
@@ -218,6 +220,8 @@ struct target_ops {
 
     /* Apply: all runs of a window and its mark in one transaction. On CODE_UNIQUE_CONFLICT everything is rolled back and the lane is usable. */
     int (*lane_open)(struct target *t, const struct target_state *st, unsigned lane, struct lane **l, struct err *e);
+    /* Are foreign keys enforced in our lanes' sessions? Then order between tables matters. */
+    int (*lane_fk_enforced)(struct lane *l, bool *yes, struct err *e);
     int (*lane_apply)(struct lane *l, const struct run *runs, size_t nruns, const struct mark *m, struct apply_result *r, struct err *e);
     void (*lane_close)(struct lane *l);
 };

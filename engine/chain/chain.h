@@ -75,7 +75,7 @@ enum full_found { FULL_FRESH, FULL_INTENT /* a run died between its intent and i
 struct full;        /* a full being written */
 struct full_table;  /* one table of it; belongs to one thread */
 
-/* What is there? FULL_RESUME fills *f with the first attempt's anchor. Nothing is written. CODE_CHAIN_EXISTS for a chain with a complete full
+/* What is there? FULL_INTENT and FULL_RESUME fill *f: go on with full_start (after unanchor), or with the first attempt's anchor. Nothing is written. CODE_CHAIN_EXISTS for a chain with a complete full
  * unless force_overwrite. Shapes and slot of an unfinished full must equal what is asked now. */
 int full_probe(struct store *st, const struct full_opts *o, enum full_found *found, struct full **f, struct err *e);
 /* Durable intent before an anchor is made (fresh only): lineage.json with a starting segment, put-if-absent (or replacing, by if-match). */
@@ -84,6 +84,7 @@ int full_intend(struct store *st, const struct full_opts *o, struct full **f, st
 int full_start(struct full *f, const struct pos *anchor, const struct catalog *c, struct err *e);
 void full_anchor(const struct full *f, struct pos *anchor, const struct catalog **c); /* of a resumed or started full; borrowed */
 const char *full_segment(const struct full *f);
+const char *full_lineage(const struct full *f); /* 32 hex digits */
 bool full_table_done(const struct full *f, uint32_t table);
 /* Rows of one table, read from a snapshot at `snap`. A new attempt each time; what an earlier attempt stored is left to gc. */
 int full_table_begin(struct full *f, const struct shape *t, const struct pos *snap, enum rows_encoding enc, struct full_table **ft, struct err *e);
@@ -139,7 +140,8 @@ void link_abort(struct link *l);
 struct link_reader;
 /* Records of link n with seq > from_seq. Manifest, parent id, chunk digests and seq continuity are verified before a record is yielded. */
 int link_reader_open(struct chain *c, uint64_t n, uint64_t from_seq, struct link_reader **r, struct err *e);
-/* Fill b (reset by the caller) with up to max_bytes of records; n = 0 at the end, where the end position was checked. Shapes stay valid until chain_close. */
+/* Append records to b until the first commit at or past max_bytes, or the link's end; a transaction of over 4 * max_bytes is cut inside
+ * (b->ends_at_commit false). Nothing appended: the end, where the end position and counts were checked. Shapes stay valid until chain_close. */
 int link_reader_next(struct link_reader *r, struct batch *b, size_t max_bytes, struct err *e);
 void link_reader_end(const struct link_reader *r, struct pos *end);
 void link_reader_close(struct link_reader *r);
