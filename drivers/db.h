@@ -22,6 +22,7 @@ enum db_cap {
     CAP_DDL_IN_TXN = 1u << 3,         /* a schema change commits together with its mark */
     CAP_SEQUENCES = 1u << 4,
     CAP_ALLOW_BLOCKING = 1u << 5,     /* knows --allow-blocking and --keyless-max-bytes */
+    CAP_FOLDS_NAMES = 1u << 6,        /* names that differ by case are one */
 };
 
 /* How a block of copied rows is written. Numbers stand in chunks: frozen. */
@@ -228,6 +229,7 @@ struct target_ops {
 
 struct db_driver {
     const char *name;       /* "postgres", "sqlite" */
+    const char *default_ns; /* what an unqualified name means in a source: "public", "main" */
     uint32_t caps;
     const struct source_ops *source;
     const struct target_ops *target;
