@@ -14,6 +14,7 @@ struct jw {
     int depth;
     uint64_t comma; /* bit per depth: an element was written */
     int after_key;
+    uint64_t obj;  /* bit per depth: an object, so a value needs a key */
 };
 void jw_begin(struct jw *j, struct buf *b, struct err *e);
 void jw_obj(struct jw *j);      /* { */

@@ -118,6 +118,11 @@ struct catalog {
     const char **warnings; size_t nwarnings; /* what will not be carried: views, functions, grants, … one line each */
     struct arena *arena;   /* objects, warnings */
 };
-void catalog_free(struct catalog *c);
+/* Builder: the catalog itself and `tables` come from mem_alloc, everything else lives in its arena. */
+struct catalog *catalog_new(struct err *e);                                          /* NULL on error */
+int catalog_add_table(struct catalog *c, struct shape *s, struct err *e);            /* takes s, on failure too */
+struct object *catalog_add_object(struct catalog *c, struct err *e);                 /* zeroed; earlier pointers into objects move */
+int catalog_warn(struct catalog *c, struct err *e, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+void catalog_free(struct catalog *c); /* NULL is fine */
 
 #endif
