@@ -159,7 +159,9 @@ struct run {
     struct target_table *table;     /* NULL for truncate and sequence */
     struct change **changes;        /* n of them, in order; values complete but for columns outside the mask */
     size_t n;
-    const uint8_t *mask;            /* per source column: 1 = set it; NULL = all */
+    const uint8_t *mask;            /* per source column: 1 = set it; NULL = all that are stored */
+    struct target_table *const *tables; /* truncate: the bound table for each of changes[0]->tables */
+    uint32_t ntables;
 };
 struct apply_result {
     uint64_t rows;                  /* rows written */

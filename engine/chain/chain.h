@@ -156,6 +156,7 @@ int chain_gc(struct chain *c, int64_t age_us, bool dry, void (*say)(void *arg, c
              struct gc_report *r, struct err *e);
 
 /* Stop objects: stop/producer.json, stop/consumers.json, stop/<hex of stream>.json, each {"nonce":…,"at":…}. */
+#define CHAIN_STOP_PRODUCER "\001producer" /* `which` of the producer; no stream-id can be that */
 int chain_stop_put(struct store *st, const char *which /* NULL: all consumers */, struct err *e);
 int chain_stop_nonce(struct store *st, const char *which, char nonce[33], struct err *e); /* empty when absent */
 /* Heartbeats: consumers/<hex of stream>.json. */
