@@ -202,9 +202,10 @@ struct target_ops {
                         const char *(*map_ns)(void *arg, const char *ns), void *arg, struct err *e);
     int (*table_drop)(struct target *t, const char *ns, const char *name, struct err *e); /* absent is fine; cascades to foreign keys that point at it */
     int (*sequence_set)(struct target *t, const struct object *o, const char *ns, struct err *e);
-    /* Follow one shape change; commits together with m when CAP_DDL_IN_TXN. Refuses what cannot be followed (SCHEMA-CHANGE-REFUSED, COLUMN-ORDER-CHANGED). */
-    int (*table_alter)(struct lane *l, const struct shape *before, const struct shape *after, const char *ns, const char *name,
-                       const struct mark *m, struct err *e);
+    /* Follow one shape change; commits together with m when CAP_DDL_IN_TXN. `before` NULL: a new table. The table is called old_ns.old_name on the
+     * target and ns.name afterwards. Refuses what cannot be followed (SCHEMA-CHANGE-REFUSED, COLUMN-ORDER-CHANGED). */
+    int (*table_alter)(struct lane *l, const struct shape *before, const struct shape *after, const char *old_ns, const char *old_name,
+                       const char *ns, const char *name, const struct mark *m, struct err *e);
 
     int (*bind)(struct target *t, const struct shape *src, const char *ns, const char *name, struct target_table **tt, struct err *e);
     void (*unbind)(struct target_table *tt);

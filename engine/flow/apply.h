@@ -1,0 +1,31 @@
+/* The applier: links of a chain into a target, window by window, exactly once. DESIGN in apply.c. */
+#ifndef SLUICE_FLOW_APPLY_H
+#define SLUICE_FLOW_APPLY_H
+
+#include "engine/chain/chain.h"
+#include "engine/flow/stopper.h"
+#include "engine/flow/tables.h"
+
+struct applier;
+
+struct applier_opts {
+    const struct db_driver *driver;
+    struct target *target;
+    struct target_state *state;   /* taken over; its seq and link_id follow what is applied */
+    struct chain *chain;
+    struct tables *tables;        /* holds the shapes in force at the next record */
+    struct stopper *stopper;      /* may be NULL */
+    size_t window_bytes;          /* soft bound of a window; 0 = 8 MiB. A transaction of over four times this is applied in parts */
+};
+/* Opens the lane; marks are compared with the state: MARK_MISMATCH. */
+int applier_open(const struct applier_opts *o, struct applier **a, struct err *e);
+void applier_close(struct applier *a);
+/* Everything up to here is applied (the lane's mark, which may lie inside a link). */
+uint64_t applier_seq(const struct applier *a);
+/* Apply link n from the applier's place on, to its end or to a stop (*stopped). hop 5/8 to 7/8 */
+int applier_link(struct applier *a, uint64_t n, bool *stopped, struct err *e);
+
+struct applier_stats { uint64_t links, changes, rows, missing, windows, replayed_ordered, replayed_replaced, split_transactions; };
+const struct applier_stats *applier_stats(const struct applier *a);
+
+#endif
