@@ -16,6 +16,7 @@ int text_unhex(const char *s, size_t n, unsigned char *out);               /* n 
 int text_base64(struct buf *b, const void *p, size_t n, struct err *e);
 int text_unbase64(struct buf *b, const char *s, size_t n, struct err *e);
 bool text_utf8_valid(const char *p, size_t n);
+size_t text_utf8_char(const char *p, size_t n);                            /* bytes of the character at p; 0 when it is malformed or n is 0 */
 /* Glob: * ? and [set]; matched against `table` and `ns.table`. */
 bool text_glob(const char *pattern, const char *s);
 /* The same DSN with its password (URL and key=value form, query parameters too) replaced by ***. Never fails: worst case all of it. */
