@@ -20,7 +20,7 @@ struct applier {
     struct applier_opts o;
     struct lane *lane;
     struct window *window;
-    struct batch batch;
+    struct batch batch[2]; /* the window being applied, and the next one: only a look at it tells which is the link's last */
     uint64_t seq;
     struct applier_stats stats;
     bool said_split;
@@ -37,7 +37,8 @@ int applier_open(const struct applier_opts *o, struct applier **out, struct err 
     a->o = *o;
     if (!a->o.window_bytes) a->o.window_bytes = WINDOW_BYTES;
     const struct target_ops *t = o->driver->target;
-    if (batch_init(&a->batch, MiB(1), e) < 0) goto bad;
+    for (int i = 0; i < 2; i++)
+        if (batch_init(&a->batch[i], MiB(1), e) < 0) goto bad;
     if (t->marks_read(o->target, o->state->stream_id, lanes, &nlanes, e) < 0) goto bad;
     a->seq = nlanes ? lanes[0] : o->state->seq;
     if (nlanes > 1) {
@@ -74,7 +75,7 @@ void applier_close(struct applier *a) {
     if (!a) return;
     if (a->lane) a->o.driver->target->lane_close(a->lane);
     window_free(a->window);
-    batch_free(&a->batch);
+    for (int i = 0; i < 2; i++) batch_free(&a->batch[i]);
     mem_free(a);
 }
 
@@ -184,8 +185,7 @@ out:
 }
 
 /* The records of one batch: windows parted by shape changes. */
-static int apply_batch(struct applier *a, const char *link_id_at_end, struct err *e) {
-    struct batch *b = &a->batch;
+static int apply_batch(struct applier *a, struct batch *b, const char *link_id_at_end, struct err *e) {
     size_t from = 0;
     for (size_t i = 0; i < b->n; i++) {
         if (b->v[i].op != CHANGE_SHAPE) continue;
@@ -195,7 +195,7 @@ static int apply_batch(struct applier *a, const char *link_id_at_end, struct err
     }
     uint64_t seq = b->n ? b->v[b->n - 1].seq : a->seq;
     if (from == b->n && !link_id_at_end) return 0;
-    return apply_window(a, b->v + from, b->n - from, seq, link_id_at_end, e);
+    return apply_window(a, b->n > from ? b->v + from : NULL, b->n - from, seq, link_id_at_end, e);
 }
 
 int applier_link(struct applier *a, uint64_t n, bool *stopped, struct err *e) {
@@ -210,24 +210,29 @@ int applier_link(struct applier *a, uint64_t n, bool *stopped, struct err *e) {
         goto out;
     }
     if (link_reader_open(a->o.chain, n, a->seq, &r, e) < 0) goto out;
+    struct batch *now = &a->batch[0], *next = &a->batch[1], *was;
+    batch_reset(now);
+    if (link_reader_next(r, now, a->o.window_bytes, e) < 0) goto out;
     for (;;) {
-        batch_reset(&a->batch);
-        if (link_reader_next(r, &a->batch, a->o.window_bytes, e) < 0) goto out;
-        if (a->batch.n == 0) break;
-        if (!a->batch.ends_at_commit) {
+        batch_reset(next);
+        if (now->n && link_reader_next(r, next, a->o.window_bytes, e) < 0) goto out;
+        bool last = next->n == 0; /* the reader has checked count and end: the link is whole */
+        if (now->n && !now->ends_at_commit && !last) {
             a->stats.split_transactions++;
-            if (!a->said_split) log_info("a source transaction is larger than the window; readers of the target see it in parts", KV_U64("seq", a->batch.v[0].seq));
+            if (!a->said_split) log_info("a source transaction is larger than the window; readers of the target see it in parts", KV_U64("seq", now->v[0].seq));
             a->said_split = true;
         }
-        if (apply_batch(a, NULL, e) < 0) goto out;
+        if (apply_batch(a, now, last ? li.id : NULL, e) < 0) goto out;
+        if (last) break;
         if (a->o.stopper && stopper_asked(a->o.stopper)) {
             *stopped = true;
             rc = 0;
             goto out;
         }
+        was = now;
+        now = next;
+        next = was;
     }
-    /* The reader has checked count and end: the link is whole. */
-    if (apply_window(a, NULL, 0, li.end_seq, li.id, e) < 0) goto out;
     a->stats.links++;
     rc = 0;
 out:
