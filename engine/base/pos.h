@@ -12,7 +12,7 @@
 
 struct pos {
     char engine[16];   /* "postgres", "sqlite", … ; empty = no position */
-    char token[496];   /* postgres: "16/B374D848"; sqlite: change-log id in decimal */
+    char token[496];   /* postgres: "16/B374D848"; sqlite: change-log id in decimal, "-" and its row's nonce in 16 hex digits may follow */
 };
 enum pos_order { POS_LESS, POS_EQUAL, POS_GREATER, POS_UNORDERED };
 
