@@ -74,10 +74,23 @@ const char *pg_type_for(enum ltype t, int32_t precision, int32_t scale, int32_t 
 
 /* ---- catalog_shape.c ------------------------------------------------------------------------------------------------- */
 
-/* Shape of one table as it stands now; *s is NULL when there is no such table (views and others are no tables). */
+/* Shape of one table as it stands now; *s is NULL when there is no such table (views and others are no tables).
+ * shape.oid is the table's oid, column.id the attnum. shape.options: `PARTITION OF ns.parent FOR VALUES …` or `INHERITS (ns.parent, …)` where the
+ * table has a parent, then `PARTITION BY …` where it is partitioned itself (and so holds no rows of its own). Names in it are quoted.
+ * All columns are listed, inherited ones too: such a table is made with its columns and attached afterwards. */
 int pg_table_shape(PGconn *c, const char *ns, const char *name, struct shape **s, struct err *e);
 /* The same by oid. */
 int pg_table_shape_oid(PGconn *c, int64_t oid, struct shape **s, struct err *e);
+/* What a shape does not say of a table's columns, dropped ones included, in order of attnum. */
+struct pg_col {
+    int64_t attnum, type_oid;
+    int32_t typmod;
+    bool dropped, generated;
+};
+struct pg_cols { struct pg_col *v; size_t n; char replident; }; /* mem_free(v) */
+int pg_table_shape_cols(PGconn *c, int64_t oid, struct shape **s, struct pg_cols *cols, struct err *e);
+/* A shape made anew from the first n columns of another: keys that name later columns are left out. */
+struct shape *pg_shape_head(const struct shape *s, uint16_t n, struct err *e);
 /* Shapes of n tables, in the order of the oids, NULL for one that is gone; out[] is filled by us and owned by the caller. */
 int pg_table_shapes(PGconn *c, const int64_t *oids, size_t n, struct shape **out, struct err *e);
 
