@@ -1,4 +1,5 @@
-/* The engine's public face: what the command table and `sluice run` call. Each verb fills a job and runs its entity through the machine. */
+/* The engine's public face: jobs, and the one loop that advances an entity through its machine. A verb of the command line, `sluice run KIND NAME` and
+ * a cron line all come here, so a step by hand is a real advance. */
 #ifndef SLUICE_FLOW_FLOW_H
 #define SLUICE_FLOW_FLOW_H
 
@@ -9,73 +10,88 @@
 #include "drivers/store.h"
 #include "engine/chain/chain.h"
 #include "engine/control/control.h"
+#include "engine/flow/options.h"
+#include "engine/flow/progress.h"
+#include "engine/flow/stopper.h"
 #include "engine/lua/policy.h"
 
-/* Everything a running entity holds. Filled by the verb (or from the entity's row), owned by it. */
+enum incremental_end { END_CAUGHT_UP, END_WINDOW, END_MAX_CHANGES, END_STOPPED, END_NOTHING_NEW };
+const char *incremental_end_name(enum incremental_end w);
+
+/* What the last step did; every step fills what it knows. */
+struct job_result {
+    char id[CHAIN_ID];                  /* the link that was made, or that the target stands at; empty when none */
+    char lineage[CHAIN_LINEAGE];
+    uint64_t seq, tables, rows, raw_bytes, stored_bytes;
+    uint64_t links, records, changes, missing;
+    struct pos start, end;
+    enum incremental_end why;
+    bool committed, resumed, stopped;
+};
+
+/* Everything a running entity holds. */
 struct job {
     struct control *control;
     struct entity entity;
+    struct options options;             /* of this run: its flags, then the entity's config */
     struct policy *policy;
     struct store *store;
     const struct db_driver *source_driver, *target_driver;
-    const char *source_dsn, *target_dsn;      /* resolved */
-    const char *control_schema;
+    char *source_dsn, *target_dsn;      /* resolved; never logged */
     struct table_filter filter;
-    const char *const *map_ns; size_t nmap_ns; /* pairs: from, to */
-    int64_t stop_since;                        /* requests with a higher id end the run */
-    struct progress *progress;
+    const char **map_ns; size_t nmap_ns; /* pairs: from, to */
+    struct progress progress;
+    struct stopper stopper;
+    struct job_result result;
+    void *ctx; void (*ctx_free)(void *); /* a tailing step's open connections; dropped after an error */
+    bool owned;
 };
 
-/* ---- producer ---- */
-struct full_job {
-    bool chain_slot, publish_all, force_overwrite, dry_run, allow_blocking;
-    uint64_t keyless_max_bytes, chunk_rows;
-    const char *slot_name;
-    unsigned table_parallelism;                /* 0 = auto 4 */
-    enum compression compression;
-};
-struct full_result { char id[CHAIN_ID]; char lineage[CHAIN_LINEAGE]; uint64_t tables, rows, raw_bytes, stored_bytes; bool resumed; };
-int flow_full(struct job *j, const struct full_job *f, struct full_result *r, struct err *e);
+/* Prepare a job for an entity that is in the control DB: own it, read its config under `o` (taken over), resolve its endpoints, open its store.
+ * On error everything is released. */
+int job_open(struct control *c, const char *kind, const char *name, struct options *o, struct job **j, struct err *e);
+void job_close(struct job *j); /* NULL is fine */
 
-struct incremental_job {
-    const char *since;
-    const char *slot_name;                     /* NULL: the chain's */
-    int64_t window_us;                         /* 5 m */
-    uint64_t max_changes, chunk_records;
-    bool allow_blocking; uint64_t keyless_max_bytes;
-    enum compression compression;
-    bool dry_run;
+enum drive_until {
+    DRIVE_DONE,   /* one-shot work: until the entity comes to a state without a step, or one tick of a tailing state was made */
+    DRIVE_IDLE,   /* until a tick finds nothing to do */
+    DRIVE_STOP    /* until a stop; transient errors are tried again as the policy says */
 };
-enum incremental_end { END_CAUGHT_UP, END_WINDOW, END_MAX_CHANGES, END_STOPPED, END_NOTHING_NEW };
-const char *incremental_end_name(enum incremental_end w);
-struct incremental_result { char id[CHAIN_ID]; uint64_t records, row_changes, bytes; struct pos start, end; enum incremental_end why; bool committed; };
-int flow_incremental(struct job *j, const struct incremental_job *i, struct incremental_result *r, struct err *e);
+/* Advance. steps: at most so many (0 = no limit). `did`, if given, gets a line per step. */
+int flow_drive(struct job *j, enum drive_until until, uint64_t steps, struct buf *did, struct err *e);
 
-/* ---- restore ---- */
-struct restore_job {
-    const char *to_id;                         /* NULL: the tail */
-    unsigned table_parallelism;
-    bool dry_run;
+/* What a step says. */
+struct step_result {
+    const char *event;   /* edge to take; NULL: stay (a tick) */
+    bool idle;           /* the tick found nothing to do */
+    char detail[512];    /* JSON for history, or empty */
+    char said[256];      /* a line for people */
 };
-struct restore_result { char tail_id[CHAIN_ID]; uint64_t seq, tables, rows, raw_bytes, changes; bool resumed; };
-int flow_restore(struct job *j, const struct restore_job *r, struct restore_result *out, struct err *e);
+typedef int (*step_fn)(struct job *j, struct step_result *r, struct err *e);
+/* The table of steps; names stand in sql/machine/ too, compared at start. */
+struct step { const char *name; step_fn fn; };
+extern const struct step step_all[];
+extern const size_t step_count;
 
-/* ---- broker ---- */
-struct broker_job {
-    const char *stream_id;
-    int64_t poll_us;                           /* 30 s */
-    unsigned apply_concurrency;
-    bool reset, yes, once;
-    const char *at_chain_id;                   /* an id, or "restore" */
-    unsigned table_parallelism;
-};
-struct broker_result { char link_id[CHAIN_ID]; uint64_t seq, links, changes, rows, missing; const char *ended; };
-/* Runs until a stop, or one tick with `once`. */
-int flow_broker(struct job *j, const struct broker_job *b, struct broker_result *r, struct err *e);
-struct broker_stop_job { const char *stream_id; bool wait; int64_t timeout_us; };
-int flow_broker_stop(struct job *j, const struct broker_stop_job *s, struct buf *stopped /* stream-ids, a line each */, struct err *e);
+int step_producer_full(struct job *j, struct step_result *r, struct err *e);
+int step_producer_follow(struct job *j, struct step_result *r, struct err *e);
+int step_broker_start(struct job *j, struct step_result *r, struct err *e);
+int step_broker_reset(struct job *j, struct step_result *r, struct err *e);
+int step_broker_tail(struct job *j, struct step_result *r, struct err *e);
+int step_task_run(struct job *j, struct step_result *r, struct err *e);
 
-/* `sluice run KIND NAME`: the same entities from their rows. steps 0 with until_idle: until nothing is left to do. */
-int flow_run(struct control *c, const char *kind, const char *name, uint64_t steps, bool until_idle, struct buf *did, struct err *e);
+/* Plans that change nothing, for --dry-run. */
+int full_dry_run(struct job *j, struct buf *out, struct err *e);
+int restore_dry_run(struct job *j, struct buf *out, struct err *e);
+
+/* The chain of the job's store: CODE_CHAIN_MISSING when there is none. */
+int job_chain(struct job *j, struct chain **c, struct err *e);
+int job_source(struct job *j, const char *slot_name, struct source **s, struct err *e);
+int job_target(struct job *j, const char *stream_id, struct target **t, struct err *e);
+enum compression job_compression(const struct job *j);
+
+/* `sync from-backup stop`: ask every broker of the chain (or one) to end; stream-ids, a line each, into `stopped`. */
+struct broker_stop { const char *stream_id; bool wait; int64_t timeout_us; };
+int flow_broker_stop(struct job *j, const struct broker_stop *s, struct buf *stopped, struct err *e);
 
 #endif
