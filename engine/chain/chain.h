@@ -60,6 +60,7 @@ int chain_link_span(struct chain *c, uint64_t n, struct pos *start, struct pos *
 int chain_shapes_at(struct chain *c, uint64_t n, struct shape *const **shapes, size_t *count, struct err *e);
 /* covered_to: an idle source's progress, durable before the slot is acknowledged beyond the tip. At most once a minute: the caller decides. */
 int chain_cover(struct chain *c, const struct pos *p, struct err *e);
+int64_t chain_covered_us(const struct chain *c); /* when covered_to was written last, wall clock; 0 = never */
 
 /* ---- full ------------------------------------------------------------------------------------------------------------ */
 
@@ -85,6 +86,7 @@ int full_start(struct full *f, const struct pos *anchor, const struct catalog *c
 void full_anchor(const struct full *f, struct pos *anchor, const struct catalog **c); /* of a resumed or started full; borrowed */
 const char *full_segment(const struct full *f);
 const char *full_lineage(const struct full *f); /* 32 hex digits */
+bool full_extendable(const struct full *f);
 bool full_table_done(const struct full *f, uint32_t table);
 /* Rows of one table, read from a snapshot at `snap`. A new attempt each time; what an earlier attempt stored is left to gc. */
 int full_table_begin(struct full *f, const struct shape *t, const struct pos *snap, enum rows_encoding enc, struct full_table **ft, struct err *e);

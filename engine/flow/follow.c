@@ -1,0 +1,248 @@
+/* The producer's tick: one incremental. DESIGN.
+ * 1. Order of durable writes: chunks and shapes, manifest, catalogue (all in link_end), then the source is acknowledged. Never the other way round.
+ * 2. A link ends at a commit: the first one at or after the source's end read at start, or the first after the window or the row limit. What was read
+ *    behind it is read again next time.
+ * 3. Nothing new makes no link. The progress of an idle source is made durable as covered_to, at most once a minute, before it is acknowledged.
+ * 4. A tick is the whole of what was there at its start; a stop ends it at the next commit, and what it has is kept. */
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/base/clock.h"
+#include "engine/base/fault.h"
+#include "engine/base/log.h"
+#include "engine/base/mem.h"
+#include "engine/flow/flow.h"
+
+#define BATCH_BYTES MiB(1)
+#define WAIT_US 200000
+#define COVER_EVERY_US (60 * INT64_C(1000000))
+
+struct follow {
+    struct job *j;
+    struct source *source;
+    struct stream *stream;
+    struct chain *chain;
+    struct link *link;
+    struct batch batch;
+    struct pos start, goal, last_commit, seen;
+    int64_t until_us;
+    uint64_t rows;
+    bool any; /* a record was put */
+};
+
+const char *incremental_end_name(enum incremental_end w) {
+    static const char *const names[] = {"caught up", "window", "max changes", "stopped", "nothing new"};
+    return names[w];
+}
+
+static int check_chain(struct follow *f, struct err *e) {
+    struct job *j = f->j;
+    const struct chain_info *ci = chain_info(f->chain);
+    char identity[128];
+    if (!ci->full_complete) {
+        err_set(e, CODE_CHAIN_INCOMPLETE, "the full of chain '%.12s' is not complete", ci->lineage);
+        return err_hint(e, "finish it: run the same `sluice backup full` command again");
+    }
+    if (!ci->extendable) {
+        err_set(e, CODE_CHAIN_UNEXTENDABLE, "the full of chain '%.12s' was taken without --chain-slot, so nothing says where changes after it begin", ci->lineage);
+        return err_hint(e, "take a new full with `sluice backup full --chain-slot --force-overwrite`, or into another place");
+    }
+    if (strcmp(ci->source_engine, j->source_driver->name) != 0)
+        return err_set(e, CODE_SOURCE_CHANGED, "chain '%.12s' comes from a %s source, not %s", ci->lineage, ci->source_engine, j->source_driver->name);
+    if (j->options.slot_name && strcmp(j->options.slot_name, ci->slot_name) != 0)
+        return err_set(e, CODE_USAGE, "chain '%.12s' is anchored by slot '%s', not '%s'", ci->lineage, ci->slot_name, j->options.slot_name);
+    if (job_source(j, ci->slot_name, &f->source, e) < 0) return -1;
+    if (j->source_driver->source->identity(f->source, identity, e) < 0) return -1;
+    if (strcmp(identity, ci->source_identity) != 0) {
+        err_set(e, CODE_SOURCE_CHANGED, "the source is '%s', but chain '%.12s' was taken from '%s'", identity, ci->lineage, ci->source_identity);
+        return err_hint(e, "name the chain's own source, or begin a new chain elsewhere");
+    }
+    const struct pos *covered = pos_is_set(&ci->covered) && pos_compare(&ci->covered, &ci->tip_pos) == POS_GREATER ? &ci->covered : &ci->tip_pos;
+    return j->source_driver->source->check(f->source, &ci->tip_pos, covered, e);
+}
+
+static int open_all(struct follow *f, struct err *e) {
+    struct job *j = f->j;
+    const struct source_ops *src = j->source_driver->source;
+    struct shape *const *known;
+    size_t nknown;
+    if (job_chain(j, &f->chain, e) < 0 || check_chain(f, e) < 0) return -1;
+    const struct chain_info *ci = chain_info(f->chain);
+    if (j->options.since) {
+        struct link_info li;
+        if (chain_find(f->chain, j->options.since, &li, e) < 0) return -1;
+        if (li.n != ci->tip.n) {
+            err_set(e, CODE_CHAIN_CONFLICT, "link '%s' is not the tip of the chain; the tip is '%s'", li.id, ci->tip.id);
+            return err_hint(e, "a link can only be added behind the tip: leave --since out, or give the tip");
+        }
+    }
+    f->start = ci->tip_pos;
+    if (src->end(f->source, &f->goal, e) < 0) return -1;
+    if (chain_shapes_at(f->chain, ci->nlinks, &known, &nknown, e) < 0) return -1;
+    return src->stream_open(f->source, &f->start, known, nknown, &f->stream, e);
+}
+
+static int begin_link(struct follow *f, struct err *e) {
+    if (f->link) return 0;
+    struct link_opts lo = {.compression = job_compression(f->j), .chunk_records = f->j->options.chunk_size, .since = chain_info(f->chain)->tip.id};
+    return link_begin(f->chain, &lo, &f->link, e);
+}
+
+/* hop 2/8: put a batch's records; *over at the commit that ends the link. */
+static int take_batch(struct follow *f, bool *over, enum incremental_end *why, struct err *e) {
+    for (size_t i = 0; i < f->batch.n && !*over; i++) {
+        struct change *c = &f->batch.v[i];
+        if (begin_link(f, e) < 0 || link_put(f->link, c, e) < 0) return -1;
+        f->any = true;
+        if (c->op == CHANGE_INSERT || c->op == CHANGE_UPDATE || c->op == CHANGE_DELETE) f->rows++;
+        if (c->op != CHANGE_COMMIT) continue;
+        f->last_commit = *c->pos;
+        enum pos_order o = pos_compare(&f->last_commit, &f->goal);
+        if (o == POS_UNORDERED) return err_set(e, CODE_SOURCE_CHANGED, "position '%s' does not compare with '%s'", f->last_commit.token, f->goal.token);
+        *over = true;
+        if (o != POS_LESS) *why = END_CAUGHT_UP;
+        else if (f->j->options.max_changes && f->rows >= f->j->options.max_changes) *why = END_MAX_CHANGES;
+        else if (clock_mono_us() >= f->until_us) *why = END_WINDOW;
+        else if (stopper_asked(&f->j->stopper)) *why = END_STOPPED;
+        else *over = false;
+    }
+    return 0;
+}
+
+static int read_link(struct follow *f, enum incremental_end *why, struct err *e) {
+    const struct source_ops *src = f->j->source_driver->source;
+    bool in_txn = false;
+    for (bool over = false; !over;) {
+        batch_reset(&f->batch);
+        if (src->stream_next(f->stream, &f->batch, BATCH_BYTES, WAIT_US, &f->seen, e) < 0) return -1;
+        if (take_batch(f, &over, why, e) < 0) return -1;
+        if (f->batch.n) in_txn = !f->batch.ends_at_commit;
+        if (over || in_txn) continue;
+        enum pos_order o = pos_is_set(&f->seen) ? pos_compare(&f->seen, &f->goal) : POS_LESS;
+        if (o == POS_EQUAL || o == POS_GREATER) {
+            *why = f->any ? END_CAUGHT_UP : END_NOTHING_NEW;
+            over = true;
+        } else if (clock_mono_us() >= f->until_us) {
+            *why = f->any ? END_WINDOW : END_NOTHING_NEW;
+            over = true;
+        } else if (stopper_asked(&f->j->stopper)) {
+            *why = END_STOPPED;
+            over = true;
+        }
+        if (FAULT("follow.between_batches", e) < 0) return -1;
+    }
+    return 0;
+}
+
+static int put_sequences(struct follow *f, struct err *e) {
+    const struct source_ops *src = f->j->source_driver->source;
+    struct object *o;
+    size_t n;
+    if (!src->stream_sequences) return 0;
+    struct arena *a = arena_new(KiB(16), e);
+    int rc = -1;
+    if (!a) return -1;
+    if (src->stream_sequences(f->stream, a, &o, &n, e) < 0) goto out;
+    for (size_t i = 0; i < n; i++) {
+        struct change c = {.op = CHANGE_SEQUENCE, .seq_ns = o[i].ns, .seq_name = o[i].name, .seq_value = o[i].value, .seq_called = o[i].is_called};
+        if (link_put(f->link, &c, e) < 0) goto out;
+    }
+    rc = 0;
+out:
+    arena_free(a);
+    return rc;
+}
+
+static void say_uncaptured(struct follow *f) {
+    const struct source_ops *src = f->j->source_driver->source;
+    struct err e = {0};
+    const char **lines;
+    size_t n;
+    struct arena *a = src->stream_uncaptured ? arena_new(KiB(16), &e) : NULL;
+    if (a && src->stream_uncaptured(f->stream, a, &lines, &n, &e) == 0)
+        for (size_t i = 0; i < n; i++) log_warn("table is not in the chain", KV_STR("table", lines[i]));
+    arena_free(a);
+}
+
+/* Invariant 3. */
+static int cover(struct follow *f, struct err *e) {
+    const struct chain_info *ci = chain_info(f->chain);
+    const struct pos *from = pos_is_set(&ci->covered) ? &ci->covered : &ci->tip_pos;
+    if (!pos_is_set(&f->seen) || pos_compare(&f->seen, from) != POS_GREATER) return 0;
+    if (clock_wall_us() - chain_covered_us(f->chain) < COVER_EVERY_US && clock_wall_us() > chain_covered_us(f->chain)) return 0;
+    if (chain_cover(f->chain, &f->seen, e) < 0) return -1;
+    if (FAULT("follow.after_cover", e) < 0) return -1;
+    return f->j->source_driver->source->stream_ack(f->stream, &f->seen, e);
+}
+
+static int commit_link(struct follow *f, struct err *e) {
+    struct job_result *res = &f->j->result;
+    if (put_sequences(f, e) < 0) return -1;
+    res->records = link_records(f->link);
+    res->changes = link_row_changes(f->link);
+    res->raw_bytes = link_bytes(f->link);
+    res->end = f->last_commit;
+    if (FAULT("follow.before_link_end", e) < 0) return -1;
+    struct link *l = f->link;
+    f->link = NULL;
+    if (link_end(l, &f->last_commit, res->id, e) < 0) return -1;
+    res->committed = true;
+    if (FAULT("follow.before_ack", e) < 0) return -1;
+    if (f->j->source_driver->source->stream_ack(f->stream, &f->last_commit, e) < 0) {
+        /* The link is durable; the source only keeps its log a little longer. */
+        log_warn("the source could not be acknowledged; the next incremental will", KV_STR("err", e->msg));
+        err_clear(e);
+    }
+    return FAULT("follow.after_ack", e);
+}
+
+static void close_all(struct follow *f) {
+    const struct source_ops *src = f->j->source_driver ? f->j->source_driver->source : NULL;
+    link_abort(f->link);
+    if (f->stream) src->stream_close(f->stream);
+    if (f->source) src->close(f->source);
+    chain_close(f->chain);
+    batch_free(&f->batch);
+}
+
+static void mirror(struct follow *f) {
+    const struct chain_info *ci = chain_info(f->chain);
+    struct mirror m = {.link_id = ci->tip.id, .pos = ci->tip_pos.token, .seq = ci->tip.end_seq, .lag_links = 0, .lag_bytes = 0, .lag_us = -1,
+                       .rows = f->j->result.changes};
+    position_mirror(f->j->control, &f->j->entity, &m);
+}
+
+int step_producer_follow(struct job *j, struct step_result *r, struct err *e) {
+    struct follow f = {.j = j, .until_us = clock_mono_us() + j->options.window_us};
+    enum incremental_end why = END_NOTHING_NEW;
+    int rc = -1;
+    memset(&j->result, 0, sizeof j->result);
+    if (!j->source_driver) return err_set(e, CODE_CONFIG, "producer '%s' names no source", j->entity.name);
+    if (batch_init(&f.batch, BATCH_BYTES, e) < 0) goto out;
+    if (open_all(&f, e) < 0) goto out;
+    snprintf(j->result.lineage, sizeof j->result.lineage, "%s", chain_info(f.chain)->lineage);
+    j->result.start = f.start;
+    if (j->options.dry_run) {
+        snprintf(r->said, sizeof r->said, "would read (%s, %s]; nothing was changed", f.start.token, f.goal.token);
+        rc = 0;
+        goto out;
+    }
+    if (read_link(&f, &why, e) < 0) goto out;
+    if (f.link && pos_is_set(&f.last_commit)) {
+        if (commit_link(&f, e) < 0) goto out;
+    } else if (cover(&f, e) < 0) {
+        goto out;
+    }
+    say_uncaptured(&f);
+    mirror(&f);
+    if (!j->result.committed && why != END_STOPPED) why = END_NOTHING_NEW;
+    j->result.why = why;
+    r->idle = !j->result.committed;
+    if (j->result.committed)
+        snprintf(r->said, sizeof r->said, "link %s: %llu row changes, ended: %s", j->result.id, (unsigned long long)j->result.changes, incremental_end_name(why));
+    else snprintf(r->said, sizeof r->said, "%s", incremental_end_name(why));
+    rc = 0;
+out:
+    close_all(&f);
+    return rc;
+}
