@@ -62,7 +62,8 @@ static void hex_and_base64(void) {
 
 static void utf8(void) {
     static const char *const good[] = {"", "plain ascii text of some length", "äöü", "€", "😀", "\xf4\x8f\xbf\xbf", "\xed\x9f\xbf", "\xee\x80\x80", "0123456ä", "01234567ä89012345"};
-    static const char *const bad[] = {"\x80", "\xc0\xaf", "\xc1\xbf", "\xe0\x9f\xbf", "\xed\xa0\x80", "\xf0\x8f\xbf\xbf", "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xff", "\xe2\x82", "01234567\xc3", "01234567\xc3(", "\xf0\x9f\x98"};
+    static const char *const bad[] = {"\x80", "\xc0\xaf", "\xc1\xbf", "\xe0\x9f\xbf", "\xed\xa0\x80", "\xf0\x8f\xbf\xbf",
+                                     "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xff", "\xe2\x82", "01234567\xc3", "01234567\xc3(", "\xf0\x9f\x98"};
     for (size_t i = 0; i < MEM_ARRAY_LEN(good); i++) ok(text_utf8_valid(good[i], strlen(good[i])), "well-formed %zu", i);
     for (size_t i = 0; i < MEM_ARRAY_LEN(bad); i++) ok(!text_utf8_valid(bad[i], strlen(bad[i])), "malformed %zu", i);
     ok(text_utf8_valid("a\0b", 3), "NUL is a character");
@@ -97,7 +98,8 @@ static void numbers(void) {
     ok(text_i64("9223372036854775807", &i) == 0 && i == INT64_MAX, "the greatest i64");
     ok(text_i64("-0", &i) == 0 && i == 0 && text_i64("007", &i) == 0 && i == 7, "zeros");
     ok(text_i64("9223372036854775808", &i) == -1 && text_i64("-9223372036854775809", &i) == -1, "one more is too much");
-    ok(text_i64("", &i) == -1 && text_i64("-", &i) == -1 && text_i64("1x", &i) == -1 && text_i64(" 1", &i) == -1 && text_i64("+1", &i) == -1 && text_i64("--1", &i) == -1, "no number");
+    ok(text_i64("", &i) == -1 && text_i64("-", &i) == -1 && text_i64("1x", &i) == -1 &&
+           text_i64(" 1", &i) == -1 && text_i64("+1", &i) == -1 && text_i64("--1", &i) == -1, "no number");
     ok(text_u64("18446744073709551615", &u) == 0 && u == UINT64_MAX, "the greatest u64");
     ok(text_u64("18446744073709551616", &u) == -1 && text_u64("99999999999999999999", &u) == -1 && text_u64("-1", &u) == -1, "too much and too little");
     ok(text_bytes_parse("4096", &u, &e) == 0 && u == 4096, "bytes");
@@ -107,7 +109,8 @@ static void numbers(void) {
     ok(text_bytes_parse("16777215T", &u, &e) == 0 && text_bytes_parse("16777216T", &u, &e) == -1, "the end of 64 bits");
     err_clear(&e);
     ok(text_bytes_parse("1.5G", &u, &e) == -1 && e.code == CODE_USAGE && strstr(e.msg, "'1.5G'") && e.hint[0], "a fraction is refused, by name");
-    ok(text_bytes_parse("", &u, &e) == -1 && text_bytes_parse("G", &u, &e) == -1 && text_bytes_parse("1 G", &u, &e) == -1 && text_bytes_parse("1X", &u, &e) == -1 && text_bytes_parse("-1", &u, &e) == -1 && text_bytes_parse("1GiBs", &u, &e) == -1, "no bytes");
+    ok(text_bytes_parse("", &u, &e) == -1 && text_bytes_parse("G", &u, &e) == -1 && text_bytes_parse("1 G", &u, &e) == -1 &&
+           text_bytes_parse("1X", &u, &e) == -1 && text_bytes_parse("-1", &u, &e) == -1 && text_bytes_parse("1GiBs", &u, &e) == -1, "no bytes");
 }
 
 int main(void) {
