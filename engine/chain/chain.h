@@ -50,6 +50,8 @@ int chain_open(struct store *st, struct chain **c, bool *found, struct err *e);
 void chain_close(struct chain *c);
 /* Read again if it changed (one conditional GET). A torn or unparsable catalogue is tried 4 times before CODE_MANIFEST_INVALID. */
 int chain_refresh(struct chain *c, bool *changed, struct err *e);
+/* Did --force-overwrite replace that lineage here, at any time before? */
+bool chain_replaced(const struct chain *c, const char *lineage);
 const struct chain_info *chain_info(const struct chain *c); /* valid until the next refresh or append */
 /* Link by number or by id (any unambiguous prefix of at least 4 digits): CODE_ID_UNKNOWN, CODE_ID_AMBIGUOUS. */
 int chain_link(struct chain *c, uint64_t n, struct link_info *out, struct err *e);

@@ -1,0 +1,295 @@
+/* The broker: a chain's links into a target, for as long as it runs. DESIGN.
+ * 1. Where to begin is never guessed: a state row, or an operator's word (--reset-target-data, --at-chain-id).
+ * 2. What the row says is checked against the chain: lineage, id at its place, no hole. Each way it can disagree has its own refusal.
+ * 3. A stream has one writer: the control DB's lock (75), then the target's epoch, raised at every start (3).
+ * 4. A failed tick closes every connection; the next one begins from what the target says, never from memory. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/base/clock.h"
+#include "engine/base/fault.h"
+#include "engine/base/log.h"
+#include "engine/base/mem.h"
+#include "engine/flow/brokerplace.h"
+#include "engine/flow/flow.h"
+#include "engine/flow/rebuild.h"
+
+#define HEARTBEAT_EVERY_US (10 * INT64_C(1000000))
+#define MIRROR_EVERY_US INT64_C(1000000)
+
+struct tail { /* a tailing broker's open connections: job.ctx */
+    struct job *j;
+    struct chain *chain;
+    struct target *target;
+    struct target_state state;
+    struct tables tables;
+    struct applier *applier;
+    char target_identity[128];
+    int64_t next_heartbeat_us, next_mirror_us;
+    bool store_read_only;
+};
+
+static void tail_free(void *p) {
+    struct tail *t = p;
+    if (!t) return;
+    t->j->stopper.target = NULL;
+    applier_close(t->applier);
+    tables_free(&t->tables);
+    if (t->target) t->j->target_driver->target->close(t->target);
+    chain_close(t->chain);
+    mem_free(t);
+}
+
+static int say_lanes(struct job *j) {
+    if (j->options.apply_concurrency != 1) log_info("applying with one lane", KV_U64("asked", j->options.apply_concurrency));
+    return 0;
+}
+
+/* ---- heartbeats and mirrors ---- */
+
+static void heartbeat(struct tail *t, bool stopping) {
+    struct err e = {0};
+    struct consumer c = {.seq = t->state.seq, .seen_us = clock_wall_us(), .pid = getpid(), .stopped_us = stopping ? clock_wall_us() : 0};
+    if (t->store_read_only) return;
+    snprintf(c.stream_id, sizeof c.stream_id, "%s", t->j->entity.name);
+    snprintf(c.target, sizeof c.target, "%s", t->target_identity);
+    snprintf(c.link_id, sizeof c.link_id, "%s", t->state.link_id);
+    gethostname(c.host, sizeof c.host - 1);
+    if (chain_consumer_put(t->j->store, &c, &e) == 0) return;
+    if (e.class == ERR_RETRY && e.code != CODE_IO) return;
+    t->store_read_only = true;
+    log_warn("the store cannot be written: this consumer is not registered there, and is stopped through its row on the target", KV_STR("err", e.msg));
+}
+
+/* Bytes and age of what is not applied yet; the walk is bounded, a longer backlog is a lower bound. */
+static void mirror(struct tail *t) {
+    const struct chain_info *ci = chain_info(t->chain);
+    struct err e = {0};
+    struct link_info at, li;
+    struct mirror m = {.link_id = t->state.link_id, .seq = applier_seq(t->applier), .lag_us = -1, .rows = applier_stats(t->applier)->rows};
+    if (chain_find(t->chain, t->state.link_id, &at, &e) < 0) return;
+    m.lag_links = ci->tip.n - at.n;
+    m.lag_us = 0;
+    for (uint64_t n = at.n + 1; n <= ci->tip.n && n <= at.n + 256; n++) {
+        if (chain_link(t->chain, n, &li, &e) < 0) return;
+        m.lag_bytes += li.bytes;
+        if (n == at.n + 1) m.lag_us = clock_wall_us() - li.time_us;
+    }
+    position_mirror(t->j->control, &t->j->entity, &m);
+}
+
+static void housekeep(struct tail *t, bool now) {
+    int64_t us = clock_mono_us();
+    if (now || us >= t->next_mirror_us) {
+        t->next_mirror_us = us + MIRROR_EVERY_US;
+        mirror(t);
+    }
+    if (now || us >= t->next_heartbeat_us) {
+        t->next_heartbeat_us = us + HEARTBEAT_EVERY_US;
+        heartbeat(t, false);
+    }
+}
+
+/* ---- tailing ---- */
+
+static int open_tail(struct job *j, struct tail **out, struct err *e) {
+    struct tail *t = mem_alloc(sizeof *t, e);
+    const struct target_ops *ops = j->target_driver ? j->target_driver->target : NULL;
+    struct link_info at;
+    bool found;
+    if (!t) return -1;
+    t->j = j;
+    if (job_chain(j, &t->chain, e) < 0) goto bad;
+    if (job_target(j, j->entity.name, &t->target, e) < 0) goto bad;
+    if (ops->identity(t->target, t->target_identity, e) < 0) goto bad;
+    if (broker_check_consumer(j->store, j->entity.name, t->target_identity, e) < 0) goto bad;
+    if (ops->control_ensure(t->target, e) < 0) goto bad;
+    if (ops->state_read(t->target, j->entity.name, &t->state, &found, e) < 0) goto bad;
+    if (!found) {
+        broker_refuse_unknown(j->entity.name, e);
+        goto bad;
+    }
+    if (broker_place(t->chain, &t->state, &at, e) < 0) goto bad;
+    if (ops->takeover(t->target, &t->state, e) < 0) goto bad;
+    if (tables_init(&t->tables, j->target_driver, t->target, &j->filter, j->map_ns, j->nmap_ns, e) < 0) goto bad;
+    j->stopper.driver = j->target_driver;
+    j->stopper.target = t->target;
+    j->stopper.target_seen_us = j->stopper.target_seen_us ? j->stopper.target_seen_us : t->state.stop_requested_us;
+    struct applier_opts ao = {.driver = j->target_driver, .target = t->target, .state = &t->state, .chain = t->chain, .tables = &t->tables,
+                              .stopper = &j->stopper};
+    if (applier_open(&ao, &t->applier, e) < 0) goto bad;
+    if (tables_at(&t->tables, t->chain, at.n + 1, applier_seq(t->applier), e) < 0) goto bad;
+    if (broker_check_tables(j, t->target, &t->tables, e) < 0) goto bad;
+    say_lanes(j);
+    *out = t;
+    return 0;
+bad:
+    tail_free(t);
+    return -1;
+}
+
+int step_broker_tail(struct job *j, struct step_result *r, struct err *e) {
+    struct tail *t = j->ctx;
+    struct link_info at, li;
+    bool changed, stopped = false;
+    if (!t) {
+        if (open_tail(j, &t, e) < 0) return -1;
+        j->ctx = t;
+        j->ctx_free = tail_free;
+    } else if (chain_refresh(t->chain, &changed, e) < 0) {
+        return -1;
+    }
+    if (broker_place(t->chain, &t->state, &at, e) < 0) return -1;
+    uint64_t before = applier_stats(t->applier)->changes, links = 0;
+    for (uint64_t n = at.n + 1; n < chain_info(t->chain)->nlinks && !stopped; n++) {
+        if (chain_link(t->chain, n, &li, e) < 0) return -1;
+        if (li.opening) continue;
+        if (applier_link(t->applier, n, &stopped, e) < 0) return -1;
+        if (!stopped) links++;
+        housekeep(t, false);
+        if (stopper_asked(&j->stopper)) stopped = true;
+    }
+    const struct applier_stats *s = applier_stats(t->applier);
+    snprintf(j->result.id, sizeof j->result.id, "%s", t->state.link_id);
+    snprintf(j->result.lineage, sizeof j->result.lineage, "%s", t->state.lineage);
+    j->result.seq = t->state.seq;
+    j->result.links = s->links;
+    j->result.changes = s->changes;
+    j->result.rows = s->rows;
+    j->result.missing = s->missing;
+    r->idle = links == 0;
+    housekeep(t, links > 0 || stopped || t->next_mirror_us == 0);
+    if (stopped || stopper_asked(&j->stopper) || j->options.once) heartbeat(t, true);
+    snprintf(r->said, sizeof r->said, "%llu links, %llu changes; at %s", (unsigned long long)links, (unsigned long long)(s->changes - before), t->state.link_id);
+    return FAULT("broker.after_tick", e);
+}
+
+/* ---- where to begin ---- */
+
+/* --at-chain-id: the operator's word, checked against what a restore or an earlier run left. */
+static int adopt(struct job *j, struct chain *chain, struct target *target, struct target_state *st, bool have_row, struct err *e) {
+    const struct target_ops *ops = j->target_driver->target;
+    struct target_state rst = {0};
+    struct link_info li = {0};
+    char stream[256];
+    bool restored;
+    bool exactly = strcmp(j->options.at_chain_id, "restore") == 0;
+    snprintf(stream, sizeof stream, "restore:%s", chain_info(chain)->lineage);
+    if (ops->state_read(target, stream, &rst, &restored, e) < 0) return -1;
+    if (restored && strcmp(rst.phase, "restored") != 0) {
+        err_set(e, CODE_STREAM_INCOMPLETE, "the restore on this target is not finished (%s)", rst.phase);
+        return err_hint(e, "finish it with the same `sluice restore` command");
+    }
+    if (exactly) {
+        if (!restored) {
+            err_set(e, CODE_STREAM_UNKNOWN, "no restore of chain '%.12s' is recorded on this target", chain_info(chain)->lineage);
+            return err_hint(e, "run `sluice restore` first, or give the id that the target stands at");
+        }
+        if (chain_find(chain, rst.link_id, &li, e) < 0) return -1;
+    } else {
+        if (chain_find(chain, j->options.at_chain_id, &li, e) < 0) return -1;
+        if (restored && (rst.seq != li.end_seq || strcmp(rst.link_id, li.id) != 0)) {
+            err_set(e, CODE_STREAM_EXISTS, "the restore on this target stands at '%s', not at '%s'", rst.link_id, li.id);
+            return err_hint(e, "give --at-chain-id restore, which adopts it exactly");
+        }
+    }
+    if (have_row) {
+        if (strcmp(st->link_id, li.id) == 0 && strcmp(st->lineage, chain_info(chain)->lineage) == 0) return 0;
+        err_set(e, CODE_STREAM_EXISTS, "stream '%s' stands at '%s' already, not at '%s'", j->entity.name, st->link_id, li.id);
+        return err_hint(e, "start it without --at-chain-id, or rebuild with --reset-target-data");
+    }
+    memset(st, 0, sizeof *st);
+    snprintf(st->stream_id, sizeof st->stream_id, "%s", j->entity.name);
+    snprintf(st->lineage, sizeof st->lineage, "%s", chain_info(chain)->lineage);
+    snprintf(st->source_identity, sizeof st->source_identity, "%s", chain_info(chain)->source_identity);
+    snprintf(st->link_id, sizeof st->link_id, "%s", li.id);
+    snprintf(st->phase, sizeof st->phase, "tailing");
+    st->seq = exactly ? rst.seq : li.end_seq;
+    st->format = 1;
+    if (FAULT("broker.before_adopt", e) < 0) return -1;
+    return ops->state_write(target, st, e);
+}
+
+int step_broker_start(struct job *j, struct step_result *r, struct err *e) {
+    struct chain *chain = NULL;
+    struct target *target = NULL;
+    struct target_state st = {0};
+    struct link_info at;
+    char identity[128];
+    bool found;
+    int rc = -1;
+    if (j->options.reset && j->options.at_chain_id) return err_set(e, CODE_USAGE, "--reset-target-data and --at-chain-id exclude each other");
+    if (job_chain(j, &chain, e) < 0 || job_target(j, j->entity.name, &target, e) < 0) goto out;
+    const struct target_ops *ops = j->target_driver->target;
+    if (ops->identity(target, identity, e) < 0 || broker_check_consumer(j->store, j->entity.name, identity, e) < 0) goto out;
+    if (ops->state_read(target, j->entity.name, &st, &found, e) < 0) goto out;
+    if (j->options.reset) {
+        r->event = "reset";
+        rc = 0;
+        goto out;
+    }
+    if (found && broker_check_finished(&st, e) < 0) goto out;
+    if (j->options.at_chain_id) {
+        if (ops->control_ensure(target, e) < 0 || adopt(j, chain, target, &st, found, e) < 0) goto out;
+        r->event = found ? "warm" : "adopt";
+    } else if (found) {
+        if (broker_place(chain, &st, &at, e) < 0) goto out;
+        r->event = "warm";
+    } else {
+        broker_refuse_unknown(j->entity.name, e);
+        goto out;
+    }
+    snprintf(r->detail, sizeof r->detail, "{\"id\":\"%s\",\"seq\":%llu}", st.link_id, (unsigned long long)st.seq);
+    snprintf(r->said, sizeof r->said, "begins at %s", st.link_id);
+    rc = 0;
+out:
+    if (target) j->target_driver->target->close(target);
+    chain_close(chain);
+    return rc;
+}
+
+/* Everything that can refuse runs in rebuild_plan and chain_verify, before the first drop. */
+int step_broker_reset(struct job *j, struct step_result *r, struct err *e) {
+    struct target_state st = {0}, was = {0};
+    struct rebuild rb = {.job = j, .state = &st, .stopper = &j->stopper, .parallelism = (unsigned)j->options.table_parallelism};
+    struct verify_report vr = {0};
+    char identity[128];
+    bool found, stopped = false;
+    int rc = -1;
+    if (job_chain(j, &rb.chain, e) < 0 || job_target(j, j->entity.name, &rb.target, e) < 0) goto out;
+    const struct target_ops *ops = j->target_driver->target;
+    if (ops->identity(rb.target, identity, e) < 0 || broker_check_consumer(j->store, j->entity.name, identity, e) < 0) goto out;
+    if (ops->state_read(rb.target, j->entity.name, &was, &found, e) < 0) goto out;
+    if (broker_pin(rb.chain, found ? &was : NULL, &rb.to, e) < 0) goto out;
+    if (rebuild_plan(&rb, true, e) < 0) goto out;
+    if (!found || strcmp(was.phase, "restoring") != 0) {
+        log_info("the whole chain is verified before anything is dropped", KV_STR("to", rb.to.id));
+        if (chain_verify(rb.chain, false, &vr, e) < 0) goto out;
+        if (broker_confirm_reset(j, &rb, e) < 0) goto out;
+    }
+    snprintf(st.stream_id, sizeof st.stream_id, "%s", j->entity.name);
+    j->stopper.driver = j->target_driver;
+    j->stopper.target = rb.target;
+    j->stopper.target_seen_us = found ? was.stop_requested_us : 0;
+    if (rebuild_begin(&rb, true, e) < 0) goto out;
+    if (rebuild_run(&rb, "tailing", &stopped, e) < 0) goto out;
+    snprintf(j->result.id, sizeof j->result.id, "%s", st.link_id);
+    j->result.seq = st.seq;
+    j->result.rows = rb.loaded.rows;
+    if (stopped) {
+        err_set(e, CODE_INTERRUPTED, "the reset of stream '%s' was stopped before it was done", j->entity.name);
+        err_hint(e, "run the same command again: it goes on where it was");
+        goto out;
+    }
+    r->event = "reset_done";
+    snprintf(r->detail, sizeof r->detail, "{\"id\":\"%s\",\"seq\":%llu,\"rows\":%llu}", st.link_id, (unsigned long long)st.seq, (unsigned long long)rb.loaded.rows);
+    snprintf(r->said, sizeof r->said, "rebuilt to %s", st.link_id);
+    rc = 0;
+out:
+    j->stopper.target = NULL;
+    rebuild_free(&rb);
+    if (rb.target) j->target_driver->target->close(rb.target);
+    chain_close(rb.chain);
+    return rc;
+}
