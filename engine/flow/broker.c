@@ -27,19 +27,8 @@ struct tail { /* a tailing broker's open connections: job.ctx */
     struct applier *applier;
     char target_identity[128];
     int64_t next_heartbeat_us, next_mirror_us;
-    bool store_read_only;
+    bool store_read_only, registered;
 };
-
-static void tail_free(void *p) {
-    struct tail *t = p;
-    if (!t) return;
-    t->j->stopper.target = NULL;
-    applier_close(t->applier);
-    tables_free(&t->tables);
-    if (t->target) t->j->target_driver->target->close(t->target);
-    chain_close(t->chain);
-    mem_free(t);
-}
 
 static int say_lanes(struct job *j) {
     if (j->options.apply_concurrency != 1) log_info("applying with one lane", KV_U64("asked", j->options.apply_concurrency));
@@ -60,6 +49,18 @@ static void heartbeat(struct tail *t, bool stopping) {
     if (e.class == ERR_RETRY && e.code != CODE_IO) return;
     t->store_read_only = true;
     log_warn("the store cannot be written: this consumer is not registered there, and is stopped through its row on the target", KV_STR("err", e.msg));
+}
+
+static void tail_free(void *p) {
+    struct tail *t = p;
+    if (!t) return;
+    t->j->stopper.target = NULL;
+    if (t->registered) heartbeat(t, true);
+    applier_close(t->applier);
+    tables_free(&t->tables);
+    if (t->target) t->j->target_driver->target->close(t->target);
+    chain_close(t->chain);
+    mem_free(t);
 }
 
 /* Bytes and age of what is not applied yet; the walk is bounded, a longer backlog is a lower bound. */
@@ -122,6 +123,7 @@ static int open_tail(struct job *j, struct tail **out, struct err *e) {
     if (tables_at(&t->tables, t->chain, at.n + 1, applier_seq(t->applier), e) < 0) goto bad;
     if (broker_check_tables(j, t->target, &t->tables, e) < 0) goto bad;
     say_lanes(j);
+    t->registered = true;
     *out = t;
     return 0;
 bad:
@@ -160,7 +162,6 @@ int step_broker_tail(struct job *j, struct step_result *r, struct err *e) {
     j->result.missing = s->missing;
     r->idle = links == 0;
     housekeep(t, links > 0 || stopped || t->next_mirror_us == 0);
-    if (stopped || stopper_asked(&j->stopper) || j->options.once) heartbeat(t, true);
     snprintf(r->said, sizeof r->said, "%llu links, %llu changes; at %s", (unsigned long long)links, (unsigned long long)(s->changes - before), t->state.link_id);
     return FAULT("broker.after_tick", e);
 }
