@@ -68,6 +68,7 @@ int64_t chain_covered_us(const struct chain *c); /* when covered_to was written 
 
 struct full_opts {
     const char *source_engine, *source_identity, *slot_name; /* slot_name NULL: none */
+    const char *lineage;        /* 32 hex digits for a fresh chain; NULL: random */
     bool extendable;
     bool force_overwrite;       /* a chain that is there is replaced: a new lineage */
     enum compression compression;

@@ -92,6 +92,52 @@ static void housekeep(struct tail *t, bool now) {
     }
 }
 
+/* ---- where to begin ---- */
+
+/* --at-chain-id: the operator's word, checked against what a restore or an earlier run left. */
+static int adopt(struct job *j, struct chain *chain, struct target *target, struct target_state *st, bool have_row, struct err *e) {
+    const struct target_ops *ops = j->target_driver->target;
+    struct target_state rst = {0};
+    struct link_info li = {0};
+    char stream[256];
+    bool restored;
+    bool exactly = strcmp(j->options.at_chain_id, "restore") == 0;
+    snprintf(stream, sizeof stream, "restore:%s", chain_info(chain)->lineage);
+    if (ops->state_read(target, stream, &rst, &restored, e) < 0) return -1;
+    if (restored && strcmp(rst.phase, "restored") != 0) {
+        err_set(e, CODE_STREAM_INCOMPLETE, "the restore on this target is not finished (%s)", rst.phase);
+        return err_hint(e, "finish it with the same `sluice restore` command");
+    }
+    if (exactly) {
+        if (!restored) {
+            err_set(e, CODE_STREAM_UNKNOWN, "no restore of chain '%.12s' is recorded on this target", chain_info(chain)->lineage);
+            return err_hint(e, "run `sluice restore` first, or give the id that the target stands at");
+        }
+        if (chain_find(chain, rst.link_id, &li, e) < 0) return -1;
+    } else {
+        if (chain_find(chain, j->options.at_chain_id, &li, e) < 0) return -1;
+        if (restored && (rst.seq != li.end_seq || strcmp(rst.link_id, li.id) != 0)) {
+            err_set(e, CODE_STREAM_EXISTS, "the restore on this target stands at '%s', not at '%s'", rst.link_id, li.id);
+            return err_hint(e, "give --at-chain-id restore, which adopts it exactly");
+        }
+    }
+    if (have_row) {
+        if (strcmp(st->link_id, li.id) == 0 && strcmp(st->lineage, chain_info(chain)->lineage) == 0) return 0;
+        err_set(e, CODE_STREAM_EXISTS, "stream '%s' stands at '%s' already, not at '%s'", j->entity.name, st->link_id, li.id);
+        return err_hint(e, "start it without --at-chain-id, or rebuild with --reset-target-data");
+    }
+    memset(st, 0, sizeof *st);
+    snprintf(st->stream_id, sizeof st->stream_id, "%s", j->entity.name);
+    snprintf(st->lineage, sizeof st->lineage, "%s", chain_info(chain)->lineage);
+    snprintf(st->source_identity, sizeof st->source_identity, "%s", chain_info(chain)->source_identity);
+    snprintf(st->link_id, sizeof st->link_id, "%s", li.id);
+    snprintf(st->phase, sizeof st->phase, "tailing");
+    st->seq = exactly ? rst.seq : li.end_seq;
+    st->format = 1;
+    if (FAULT("broker.before_adopt", e) < 0) return -1;
+    return ops->state_write(target, st, e);
+}
+
 /* ---- tailing ---- */
 
 static int open_tail(struct job *j, struct tail **out, struct err *e) {
@@ -107,10 +153,14 @@ static int open_tail(struct job *j, struct tail **out, struct err *e) {
     if (broker_check_consumer(j->store, j->entity.name, t->target_identity, e) < 0) goto bad;
     if (ops->control_ensure(t->target, e) < 0) goto bad;
     if (ops->state_read(t->target, j->entity.name, &t->state, &found, e) < 0) goto bad;
-    if (!found) {
+    if (options_flagged(&j->options, "at-chain-id") && !j->place_checked) {
+        if (found && broker_check_finished(&t->state, e) < 0) goto bad;
+        if (adopt(j, t->chain, t->target, &t->state, found, e) < 0) goto bad;
+    } else if (!found) {
         broker_refuse_unknown(j->entity.name, e);
         goto bad;
     }
+    j->place_checked = true;
     if (broker_place(t->chain, &t->state, &at, e) < 0) goto bad;
     if (ops->takeover(t->target, &t->state, e) < 0) goto bad;
     if (tables_init(&t->tables, j->target_driver, t->target, &j->filter, j->map_ns, j->nmap_ns, e) < 0) goto bad;
@@ -166,52 +216,6 @@ int step_broker_tail(struct job *j, struct step_result *r, struct err *e) {
     return FAULT("broker.after_tick", e);
 }
 
-/* ---- where to begin ---- */
-
-/* --at-chain-id: the operator's word, checked against what a restore or an earlier run left. */
-static int adopt(struct job *j, struct chain *chain, struct target *target, struct target_state *st, bool have_row, struct err *e) {
-    const struct target_ops *ops = j->target_driver->target;
-    struct target_state rst = {0};
-    struct link_info li = {0};
-    char stream[256];
-    bool restored;
-    bool exactly = strcmp(j->options.at_chain_id, "restore") == 0;
-    snprintf(stream, sizeof stream, "restore:%s", chain_info(chain)->lineage);
-    if (ops->state_read(target, stream, &rst, &restored, e) < 0) return -1;
-    if (restored && strcmp(rst.phase, "restored") != 0) {
-        err_set(e, CODE_STREAM_INCOMPLETE, "the restore on this target is not finished (%s)", rst.phase);
-        return err_hint(e, "finish it with the same `sluice restore` command");
-    }
-    if (exactly) {
-        if (!restored) {
-            err_set(e, CODE_STREAM_UNKNOWN, "no restore of chain '%.12s' is recorded on this target", chain_info(chain)->lineage);
-            return err_hint(e, "run `sluice restore` first, or give the id that the target stands at");
-        }
-        if (chain_find(chain, rst.link_id, &li, e) < 0) return -1;
-    } else {
-        if (chain_find(chain, j->options.at_chain_id, &li, e) < 0) return -1;
-        if (restored && (rst.seq != li.end_seq || strcmp(rst.link_id, li.id) != 0)) {
-            err_set(e, CODE_STREAM_EXISTS, "the restore on this target stands at '%s', not at '%s'", rst.link_id, li.id);
-            return err_hint(e, "give --at-chain-id restore, which adopts it exactly");
-        }
-    }
-    if (have_row) {
-        if (strcmp(st->link_id, li.id) == 0 && strcmp(st->lineage, chain_info(chain)->lineage) == 0) return 0;
-        err_set(e, CODE_STREAM_EXISTS, "stream '%s' stands at '%s' already, not at '%s'", j->entity.name, st->link_id, li.id);
-        return err_hint(e, "start it without --at-chain-id, or rebuild with --reset-target-data");
-    }
-    memset(st, 0, sizeof *st);
-    snprintf(st->stream_id, sizeof st->stream_id, "%s", j->entity.name);
-    snprintf(st->lineage, sizeof st->lineage, "%s", chain_info(chain)->lineage);
-    snprintf(st->source_identity, sizeof st->source_identity, "%s", chain_info(chain)->source_identity);
-    snprintf(st->link_id, sizeof st->link_id, "%s", li.id);
-    snprintf(st->phase, sizeof st->phase, "tailing");
-    st->seq = exactly ? rst.seq : li.end_seq;
-    st->format = 1;
-    if (FAULT("broker.before_adopt", e) < 0) return -1;
-    return ops->state_write(target, st, e);
-}
-
 int step_broker_start(struct job *j, struct step_result *r, struct err *e) {
     struct chain *chain = NULL;
     struct target *target = NULL;
@@ -241,6 +245,7 @@ int step_broker_start(struct job *j, struct step_result *r, struct err *e) {
         broker_refuse_unknown(j->entity.name, e);
         goto out;
     }
+    j->place_checked = true;
     snprintf(r->detail, sizeof r->detail, "{\"id\":\"%s\",\"seq\":%llu}", st.link_id, (unsigned long long)st.seq);
     snprintf(r->said, sizeof r->said, "begins at %s", st.link_id);
     rc = 0;
@@ -262,12 +267,19 @@ int step_broker_reset(struct job *j, struct step_result *r, struct err *e) {
     const struct target_ops *ops = j->target_driver->target;
     if (ops->identity(rb.target, identity, e) < 0 || broker_check_consumer(j->store, j->entity.name, identity, e) < 0) goto out;
     if (ops->state_read(rb.target, j->entity.name, &was, &found, e) < 0) goto out;
+    bool unfinished = found && broker_check_finished(&was, &(struct err){0}) < 0;
+    if (!j->options.reset && !unfinished) {
+        /* It was asked for, not confirmed, and is not asked for any more: nothing was changed. */
+        r->event = "cancelled";
+        rc = 0;
+        goto out;
+    }
     if (broker_pin(rb.chain, found ? &was : NULL, &rb.to, e) < 0) goto out;
     if (rebuild_plan(&rb, true, e) < 0) goto out;
     if (!found || strcmp(was.phase, "restoring") != 0) {
         log_info("the whole chain is verified before anything is dropped", KV_STR("to", rb.to.id));
         if (chain_verify(rb.chain, false, &vr, e) < 0) goto out;
-        if (broker_confirm_reset(j, &rb, e) < 0) goto out;
+        if (!unfinished && broker_confirm_reset(j, &rb, e) < 0) goto out;
     }
     snprintf(st.stream_id, sizeof st.stream_id, "%s", j->entity.name);
     j->stopper.driver = j->target_driver;

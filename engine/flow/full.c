@@ -223,7 +223,7 @@ int step_producer_full(struct job *j, struct step_result *r, struct err *e) {
     say_warnings(o.catalog);
     if (src->identity(o.s, identity, e) < 0) goto out;
     fo = (struct full_opts){.source_engine = j->source_driver->name, .source_identity = identity, .slot_name = j->options.chain_slot ? slot : NULL,
-                            .extendable = j->options.chain_slot, .force_overwrite = j->options.force_overwrite, .compression = job_compression(j),
+                            .lineage = j->options.lineage, .extendable = j->options.chain_slot, .force_overwrite = j->options.force_overwrite, .compression = job_compression(j),
                             .chunk_rows = j->options.chunk_size};
     if (full_probe(j->store, &fo, &found, &o.full, e) < 0) goto out;
     c.full = o.full;

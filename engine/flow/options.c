@@ -33,6 +33,7 @@ const struct option option_all[] = {
     {"apply-concurrency", OPTION_U64, O(apply_concurrency), true, "W", "lanes (0 = auto); this version applies with one lane whatever W says"},
     {"reset-target-data", OPTION_BOOL, O(reset), true, NULL, "drop the target's tables and rebuild them from the chain"},
     {"yes", OPTION_BOOL, O(yes), true, NULL, "do not ask"},
+    {"lineage", OPTION_STR, O(lineage), true, NULL, NULL},
     {"once", OPTION_BOOL, O(once), false, NULL, "one look at the chain, then end"},
     {"dry-run", OPTION_BOOL, O(dry_run), false, NULL, "say what would be done, change nothing"},
 };
@@ -63,6 +64,11 @@ static bool is_set(const struct options *o, const struct option *op) {
 bool options_given(const struct options *o, const char *name) {
     const struct option *op = option_find(name);
     return op && is_set(o, op);
+}
+
+bool options_flagged(const struct options *o, const char *name) {
+    const struct option *op = option_find(name);
+    return op && (o->flags >> (op - option_all) & 1);
 }
 
 static int list_add(struct options *o, struct list *l, const char *s, size_t n, struct err *e) {

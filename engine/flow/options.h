@@ -27,7 +27,9 @@ struct options {
     bool reset, yes, once;
     bool dry_run;
     struct arena *arena;            /* owns the strings */
+    const char *lineage;            /* a fresh chain gets this id, so that its producer can be named before it exists */
     uint64_t set;                   /* bit per row of the table: given by somebody */
+    uint64_t flags;                 /* of those, given on the command line of this run (job_open fills it) */
 };
 enum option_type { OPTION_BOOL, OPTION_U64, OPTION_BYTES, OPTION_DURATION, OPTION_STR, OPTION_LIST };
 
@@ -45,6 +47,7 @@ int options_init(struct options *o, struct err *e);
 void options_free(struct options *o);
 const struct option *option_find(const char *name);
 bool options_given(const struct options *o, const char *name);
+bool options_flagged(const struct options *o, const char *name);
 /* value NULL for a flag without one. Lists add up; commas part them. CODE_USAGE names the flag. */
 int options_set(struct options *o, const char *name, const char *value, struct err *e);
 /* A config object of the control DB. Unknown keys and wrong types are CODE_CONFIG. What was set before stays (the command line wins). */
