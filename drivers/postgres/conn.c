@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "drivers/postgres/pg.h"
+#include "drivers/postgres/source.h"
 #include "engine/base/clock.h"
 #include "engine/base/embed.h"
 #include "engine/base/log.h"
@@ -266,6 +266,42 @@ int pg_dof(PGconn *c, const char *what, struct err *e, const char *fmt, ...) {
     if (n < 0) return err_set(e, CODE_NO_MEMORY, "no memory for a statement");
     int rc = pg_do(c, sql, what, e);
     free(sql);
+    return rc;
+}
+
+int pg_exec_wait(PGconn *c, const char *sql, const char *what, const char *waiting, PGresult **out, struct err *e) {
+    *out = NULL;
+    if (PQsendQuery(c, sql) == 0) return pg_err(e, c, NULL, "cannot %s", what);
+    int64_t said = clock_mono_us() + 5 * INT64_C(1000000);
+    bool cancelled = false;
+    while (PQisBusy(c)) {
+        struct pollfd fd[2] = {{PQsocket(c), POLLIN, 0}, {stop_fd(), POLLIN, 0}};
+        poll(fd, fd[1].fd >= 0 && !cancelled ? 2 : 1, 1000);
+        if (fd[0].revents != 0 && PQconsumeInput(c) == 0) break;
+        if (stop_asked() && !cancelled) {
+            char ignored[256];
+            PGcancel *k = PQgetCancel(c);
+            if (k != NULL) PQcancel(k, ignored, sizeof ignored);
+            PQfreeCancel(k);
+            cancelled = true;
+        }
+        if (said != 0 && clock_mono_us() > said) {
+            if (waiting != NULL) log_note(LOG_INFO, waiting);
+            said = 0;
+        }
+    }
+    PGresult *r = NULL, *next;
+    int rc = 0;
+    while ((next = PQgetResult(c)) != NULL) {
+        PQclear(r);
+        r = next;
+        if (PQresultStatus(r) != PGRES_COMMAND_OK && PQresultStatus(r) != PGRES_TUPLES_OK && rc == 0)
+            rc = cancelled ? err_set(e, CODE_INTERRUPTED, "stopped before it could %s", what) : pg_err(e, c, r, "cannot %s", what);
+        if (PQstatus(c) == CONNECTION_BAD) break;
+    }
+    if (rc == 0 && r == NULL) rc = pg_err(e, c, NULL, "cannot %s", what);
+    if (rc < 0) PQclear(r);
+    else *out = r;
     return rc;
 }
 

@@ -83,3 +83,203 @@ SELECT con.conrelid, con.conname, con.contype, array_to_string(con.conkey, ' '),
 --| in: ns TEXT, name TEXT   out: oid INTEGER
 SELECT c.oid FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
  WHERE n.nspname = $1 AND c.relname = $2 AND c.relkind IN ('r', 'p');
+
+--| name: catalog_tables
+--| in:   out: oid INTEGER, ns TEXT, name TEXT, kind TEXT, persistence TEXT, replident TEXT, partition INTEGER, rls INTEGER, selectable INTEGER, usable INTEGER, owned INTEGER, owner TEXT, extension TEXT, policies INTEGER, triggers INTEGER, rules INTEGER, grants INTEGER
+-- Parents before their partitions and children, so that a restore finds them.
+WITH RECURSIVE tree(oid, depth) AS (
+  SELECT c.oid, 0 FROM pg_catalog.pg_class c WHERE c.relkind IN ('r', 'p') AND NOT EXISTS (SELECT 1 FROM pg_catalog.pg_inherits i WHERE i.inhrelid = c.oid)
+  UNION
+  SELECT i.inhrelid, t.depth + 1 FROM tree t JOIN pg_catalog.pg_inherits i ON i.inhparent = t.oid WHERE t.depth < 100)
+SELECT c.oid, n.nspname, c.relname, c.relkind, c.relpersistence, c.relreplident, c.relispartition, pg_catalog.row_security_active(c.oid),
+       pg_catalog.has_table_privilege(c.oid, 'SELECT'), pg_catalog.has_schema_privilege(n.oid, 'USAGE'), pg_catalog.pg_has_role(c.relowner, 'USAGE'),
+       pg_catalog.pg_get_userbyid(c.relowner),
+       (SELECT x.extname FROM pg_catalog.pg_depend d JOIN pg_catalog.pg_extension x ON x.oid = d.refobjid
+         WHERE d.classid = 'pg_catalog.pg_class'::pg_catalog.regclass AND d.objid = c.oid AND d.refclassid = 'pg_catalog.pg_extension'::pg_catalog.regclass
+           AND d.deptype = 'e' LIMIT 1),
+       (SELECT count(*) FROM pg_catalog.pg_policy p WHERE p.polrelid = c.oid),
+       (SELECT count(*) FROM pg_catalog.pg_trigger g WHERE g.tgrelid = c.oid AND NOT g.tgisinternal),
+       (SELECT count(*) FROM pg_catalog.pg_rewrite w WHERE w.ev_class = c.oid), c.relacl IS NOT NULL
+  FROM pg_catalog.pg_class c
+  JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+  LEFT JOIN (SELECT t.oid, max(t.depth) AS depth FROM tree t GROUP BY t.oid) t ON t.oid = c.oid
+ WHERE c.relkind IN ('r', 'p') AND c.relpersistence <> 't' AND n.nspname NOT IN ('pg_catalog', 'information_schema') AND n.nspname !~ '^pg_(toast|temp)'
+ ORDER BY COALESCE(t.depth, 0), n.nspname, c.relname;
+
+--| name: catalog_types
+--| in: oids TEXT   out: ns TEXT, name TEXT, sql TEXT, extension TEXT
+-- The types that the tables' columns use, what others are made of first.
+WITH RECURSIVE used(oid, depth) AS (
+  SELECT a.atttypid, 0 FROM pg_catalog.pg_attribute a
+   WHERE a.attrelid = ANY ($1::pg_catalog.int8[]::pg_catalog.oid[]) AND a.attnum > 0 AND NOT a.attisdropped
+  UNION
+  SELECT x.oid, u.depth + 1
+    FROM used u JOIN pg_catalog.pg_type t ON t.oid = u.oid
+   CROSS JOIN LATERAL (
+         SELECT t.typelem WHERE t.typelem <> 0
+         UNION ALL SELECT t.typbasetype WHERE t.typtype = 'd'
+         UNION ALL SELECT a.atttypid FROM pg_catalog.pg_attribute a WHERE t.typtype = 'c' AND a.attrelid = t.typrelid AND a.attnum > 0 AND NOT a.attisdropped
+         UNION ALL SELECT r.rngsubtype FROM pg_catalog.pg_range r WHERE r.rngtypid = t.oid
+         UNION ALL SELECT r.rngtypid FROM pg_catalog.pg_range r WHERE t.typtype = 'm' AND pg_catalog.to_jsonb(r) ->> 'rngmultitypid' = t.oid::pg_catalog.text) x(oid)
+   WHERE u.depth < 20)
+SELECT n.nspname, t.typname,
+       CASE t.typtype
+         WHEN 'e' THEN format('CREATE TYPE %I.%I AS ENUM (%s)', n.nspname, t.typname,
+              COALESCE((SELECT string_agg(quote_literal(l.enumlabel), ', ' ORDER BY l.enumsortorder) FROM pg_catalog.pg_enum l WHERE l.enumtypid = t.oid), ''))
+         WHEN 'd' THEN format('CREATE DOMAIN %I.%I AS %s%s%s%s%s', n.nspname, t.typname, pg_catalog.format_type(t.typbasetype, t.typtypmod),
+              CASE WHEN t.typcollation <> 0 AND t.typcollation <> b.typcollation THEN (SELECT format(' COLLATE %I.%I', cn.nspname, co.collname)
+                   FROM pg_catalog.pg_collation co JOIN pg_catalog.pg_namespace cn ON cn.oid = co.collnamespace WHERE co.oid = t.typcollation) END,
+              CASE WHEN t.typdefault IS NOT NULL THEN ' DEFAULT ' || COALESCE(pg_catalog.pg_get_expr(t.typdefaultbin, 0), quote_literal(t.typdefault)) END,
+              CASE WHEN t.typnotnull THEN ' NOT NULL' END,
+              (SELECT string_agg(format(' CONSTRAINT %I %s', k.conname, pg_catalog.pg_get_constraintdef(k.oid)), '' ORDER BY k.conname)
+                 FROM pg_catalog.pg_constraint k WHERE k.contypid = t.oid AND k.contype = 'c'))
+         WHEN 'c' THEN format('CREATE TYPE %I.%I AS (%s)', n.nspname, t.typname,
+              (SELECT string_agg(format('%I %s%s', a.attname, pg_catalog.format_type(a.atttypid, a.atttypmod),
+                      CASE WHEN a.attcollation <> 0 AND a.attcollation <> at.typcollation THEN (SELECT format(' COLLATE %I.%I', cn.nspname, co.collname)
+                           FROM pg_catalog.pg_collation co JOIN pg_catalog.pg_namespace cn ON cn.oid = co.collnamespace WHERE co.oid = a.attcollation) END),
+                      ', ' ORDER BY a.attnum)
+                 FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_type at ON at.oid = a.atttypid
+                WHERE a.attrelid = t.typrelid AND a.attnum > 0 AND NOT a.attisdropped))
+         WHEN 'r' THEN (SELECT format('CREATE TYPE %I.%I AS RANGE (SUBTYPE = %s)', n.nspname, t.typname, pg_catalog.format_type(r.rngsubtype, NULL))
+                          FROM pg_catalog.pg_range r WHERE r.rngtypid = t.oid)
+       END,
+       (SELECT format('CREATE EXTENSION IF NOT EXISTS %I WITH SCHEMA %I', x.extname, xn.nspname)
+          FROM pg_catalog.pg_depend d JOIN pg_catalog.pg_extension x ON x.oid = d.refobjid JOIN pg_catalog.pg_namespace xn ON xn.oid = x.extnamespace
+         WHERE d.classid = 'pg_catalog.pg_type'::pg_catalog.regclass AND d.objid = t.oid
+           AND d.refclassid = 'pg_catalog.pg_extension'::pg_catalog.regclass AND d.deptype = 'e' LIMIT 1)
+  FROM (SELECT u.oid, max(u.depth) AS depth FROM used u GROUP BY u.oid) u
+  JOIN pg_catalog.pg_type t ON t.oid = u.oid
+  JOIN pg_catalog.pg_namespace n ON n.oid = t.typnamespace
+  LEFT JOIN pg_catalog.pg_type b ON b.oid = t.typbasetype
+  LEFT JOIN pg_catalog.pg_class tc ON tc.oid = t.typrelid
+ WHERE n.nspname NOT IN ('pg_catalog', 'information_schema') AND NOT (t.typelem <> 0 AND t.typlen = -1 AND t.typtype = 'b')
+   AND (t.typtype <> 'c' OR tc.relkind = 'c')
+ ORDER BY u.depth DESC, t.oid;
+
+--| name: catalog_collations
+--| in: oids TEXT   out: ns TEXT, name TEXT, sql TEXT
+SELECT n.nspname, c.collname,
+       format('CREATE COLLATION %I.%I (PROVIDER = %s, %s%s)', n.nspname, c.collname, CASE c.collprovider WHEN 'i' THEN 'icu' WHEN 'b' THEN 'builtin' ELSE 'libc' END,
+         CASE WHEN c.collprovider = 'c' THEN format('LC_COLLATE = %L, LC_CTYPE = %L', c.collcollate, c.collctype)
+              ELSE format('LOCALE = %L', COALESCE(pg_catalog.to_jsonb(c) ->> 'colllocale', pg_catalog.to_jsonb(c) ->> 'colliculocale', c.collcollate::pg_catalog.text)) END,
+         CASE WHEN NOT c.collisdeterministic THEN ', DETERMINISTIC = false' END)
+  FROM pg_catalog.pg_collation c JOIN pg_catalog.pg_namespace n ON n.oid = c.collnamespace
+ WHERE n.nspname NOT IN ('pg_catalog', 'information_schema')
+   AND EXISTS (SELECT 1 FROM pg_catalog.pg_attribute a WHERE a.attrelid = ANY ($1::pg_catalog.int8[]::pg_catalog.oid[]) AND a.attcollation = c.oid AND NOT a.attisdropped)
+ ORDER BY c.oid;
+
+--| name: catalog_sequences
+--| in: oids TEXT   out: oid INTEGER, ns TEXT, name TEXT, owner_ns TEXT, owner_table TEXT, owner_column TEXT, captured INTEGER, identity INTEGER, sql TEXT, selectable INTEGER
+-- Sequences and whom they belong to. captured: owned by a column of the tables, or its default.
+SELECT c.oid, n.nspname, c.relname, dn.nspname, dc.relname, da.attname,
+       COALESCE(d.refobjid = ANY ($1::pg_catalog.int8[]::pg_catalog.oid[]), false) OR EXISTS (
+         SELECT 1 FROM pg_catalog.pg_depend x JOIN pg_catalog.pg_attrdef ad ON ad.oid = x.objid
+          WHERE x.classid = 'pg_catalog.pg_attrdef'::pg_catalog.regclass AND x.refclassid = 'pg_catalog.pg_class'::pg_catalog.regclass AND x.refobjid = c.oid
+            AND ad.adrelid = ANY ($1::pg_catalog.int8[]::pg_catalog.oid[])),
+       COALESCE(d.deptype = 'i', false),
+       format('CREATE SEQUENCE %I.%I AS %s INCREMENT BY %s MINVALUE %s MAXVALUE %s START WITH %s CACHE %s%s', n.nspname, c.relname,
+              pg_catalog.format_type(s.seqtypid, NULL), s.seqincrement, s.seqmin, s.seqmax, s.seqstart, s.seqcache, CASE WHEN s.seqcycle THEN ' CYCLE' ELSE ' NO CYCLE' END),
+       pg_catalog.has_sequence_privilege(c.oid, 'SELECT') AND pg_catalog.has_schema_privilege(n.oid, 'USAGE')
+  FROM pg_catalog.pg_class c
+  JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+  JOIN pg_catalog.pg_sequence s ON s.seqrelid = c.oid
+  LEFT JOIN pg_catalog.pg_depend d ON d.classid = 'pg_catalog.pg_class'::pg_catalog.regclass AND d.objid = c.oid AND d.objsubid = 0
+        AND d.refclassid = 'pg_catalog.pg_class'::pg_catalog.regclass AND d.refobjsubid > 0 AND d.deptype IN ('a', 'i')
+  LEFT JOIN pg_catalog.pg_class dc ON dc.oid = d.refobjid
+  LEFT JOIN pg_catalog.pg_namespace dn ON dn.oid = dc.relnamespace
+  LEFT JOIN pg_catalog.pg_attribute da ON da.attrelid = d.refobjid AND da.attnum = d.refobjsubid
+ WHERE c.relkind = 'S' AND c.relpersistence <> 't' AND n.nspname NOT IN ('pg_catalog', 'information_schema') AND n.nspname !~ '^pg_(toast|temp)'
+   AND NOT EXISTS (SELECT 1 FROM pg_catalog.pg_depend x WHERE x.classid = 'pg_catalog.pg_class'::pg_catalog.regclass AND x.objid = c.oid AND x.deptype = 'e')
+ ORDER BY n.nspname, c.relname;
+
+--| name: catalog_left_out
+--| in:   out: what TEXT, n INTEGER, names TEXT
+-- What a chain does not carry, by kind, with some names.
+WITH user_ns AS (SELECT n.oid, n.nspname FROM pg_catalog.pg_namespace n WHERE n.nspname NOT IN ('pg_catalog', 'information_schema') AND n.nspname !~ '^pg_(toast|temp)'),
+things(what, name) AS (
+  SELECT CASE c.relkind WHEN 'v' THEN 'views' WHEN 'm' THEN 'materialized views' ELSE 'foreign tables' END, n.nspname || '.' || c.relname
+    FROM pg_catalog.pg_class c JOIN user_ns n ON n.oid = c.relnamespace
+   WHERE c.relkind IN ('v', 'm', 'f')
+     AND NOT EXISTS (SELECT 1 FROM pg_catalog.pg_depend d WHERE d.classid = 'pg_catalog.pg_class'::pg_catalog.regclass AND d.objid = c.oid AND d.deptype = 'e')
+  UNION ALL
+  SELECT 'functions', n.nspname || '.' || p.proname FROM pg_catalog.pg_proc p JOIN user_ns n ON n.oid = p.pronamespace
+   WHERE NOT EXISTS (SELECT 1 FROM pg_catalog.pg_depend d WHERE d.classid = 'pg_catalog.pg_proc'::pg_catalog.regclass AND d.objid = p.oid AND d.deptype IN ('e', 'i'))
+  UNION ALL
+  SELECT 'triggers', n.nspname || '.' || c.relname || '.' || g.tgname
+    FROM pg_catalog.pg_trigger g JOIN pg_catalog.pg_class c ON c.oid = g.tgrelid JOIN user_ns n ON n.oid = c.relnamespace WHERE NOT g.tgisinternal
+  UNION ALL
+  SELECT 'rules', n.nspname || '.' || c.relname || '.' || w.rulename
+    FROM pg_catalog.pg_rewrite w JOIN pg_catalog.pg_class c ON c.oid = w.ev_class JOIN user_ns n ON n.oid = c.relnamespace WHERE c.relkind IN ('r', 'p')
+  UNION ALL
+  SELECT 'row security policies', n.nspname || '.' || c.relname || '.' || p.polname
+    FROM pg_catalog.pg_policy p JOIN pg_catalog.pg_class c ON c.oid = p.polrelid JOIN user_ns n ON n.oid = c.relnamespace
+  UNION ALL
+  SELECT 'grants', n.nspname || '.' || c.relname FROM pg_catalog.pg_class c JOIN user_ns n ON n.oid = c.relnamespace
+   WHERE c.relkind IN ('r', 'p', 'S') AND c.relacl IS NOT NULL
+  UNION ALL SELECT 'event triggers', v.evtname FROM pg_catalog.pg_event_trigger v
+  UNION ALL SELECT 'publications', p.pubname FROM pg_catalog.pg_publication p WHERE p.pubname <> $1)
+SELECT t.what, count(*), string_agg(t.name, ', ' ORDER BY t.name) FILTER (WHERE t.at <= 5)
+  FROM (SELECT what, name, row_number() OVER (PARTITION BY what ORDER BY name) AS at FROM things) t GROUP BY t.what
+ UNION ALL SELECT 'large objects', count(*), '' FROM pg_catalog.pg_largeobject_metadata HAVING count(*) > 0
+ ORDER BY 1;
+
+--| name: source_facts
+--| in: slot TEXT   out: wal_level TEXT, replication INTEGER, superuser INTEGER, can_create INTEGER, role TEXT, db TEXT, slots_free INTEGER, senders_free INTEGER, slot_there INTEGER, encoding TEXT, recovery INTEGER, db_oid INTEGER
+SELECT current_setting('wal_level'), r.rolreplication, r.rolsuper, pg_catalog.has_database_privilege(d.oid, 'CREATE'), r.rolname, d.datname,
+       current_setting('max_replication_slots')::pg_catalog.int8 - (SELECT count(*) FROM pg_catalog.pg_replication_slots),
+       current_setting('max_wal_senders')::pg_catalog.int8 - (SELECT count(*) FROM pg_catalog.pg_stat_get_wal_senders()),
+       EXISTS (SELECT 1 FROM pg_catalog.pg_replication_slots s WHERE s.slot_name = $1), current_setting('server_encoding'), pg_catalog.pg_is_in_recovery(), d.oid
+  FROM pg_catalog.pg_database d, pg_catalog.pg_roles r WHERE d.datname = current_database() AND r.rolname = current_user;
+
+--| name: source_identity
+--| in:   out: identity TEXT
+SELECT 'postgres:' || (SELECT s.system_identifier FROM pg_catalog.pg_control_system() s) || ':' ||
+       CASE WHEN pg_catalog.pg_is_in_recovery() THEN (SELECT k.timeline_id FROM pg_catalog.pg_control_checkpoint() k)
+            ELSE ('x' || substr(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()), 1, 8))::pg_catalog.bit(32)::pg_catalog.int4 END || ':' ||
+       (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname = current_database());
+
+--| name: source_end
+--| in:   out: lsn TEXT
+SELECT CASE WHEN pg_catalog.pg_is_in_recovery() THEN pg_catalog.pg_last_wal_replay_lsn() ELSE pg_catalog.pg_current_wal_lsn() END;
+
+--| name: slot_row
+--| in: slot TEXT   out: plugin TEXT, here INTEGER, db TEXT, active_pid INTEGER, temporary INTEGER, two_phase INTEGER, confirmed TEXT, restart TEXT, status TEXT, retained INTEGER, keep_bytes INTEGER, safe INTEGER, type TEXT
+SELECT s.plugin, s.database = current_database(), s.database, s.active_pid, s.temporary, COALESCE((pg_catalog.to_jsonb(s) ->> 'two_phase')::pg_catalog.bool, false),
+       s.confirmed_flush_lsn, s.restart_lsn,
+       CASE WHEN pg_catalog.to_jsonb(s) ->> 'invalidation_reason' IS NOT NULL THEN 'lost' ELSE s.wal_status END,
+       CASE WHEN NOT pg_catalog.pg_is_in_recovery() THEN (pg_catalog.pg_current_wal_lsn() - s.restart_lsn)::pg_catalog.int8 END,
+       CASE WHEN current_setting('max_slot_wal_keep_size') = '-1' THEN -1 ELSE pg_catalog.pg_size_bytes(current_setting('max_slot_wal_keep_size')) END,
+       s.safe_wal_size, s.slot_type
+  FROM pg_catalog.pg_replication_slots s WHERE s.slot_name = $1;
+
+--| name: publication_row
+--| in: name TEXT   out: all_tables INTEGER, whole INTEGER, root INTEGER, oids TEXT, filtered INTEGER
+-- whole: all four operations. oids: the tables it lists, sorted. filtered: one of them with a row filter or a column list.
+SELECT p.puballtables, p.pubinsert AND p.pubupdate AND p.pubdelete AND p.pubtruncate, p.pubviaroot,
+       COALESCE((SELECT string_agg(r.prrelid::pg_catalog.text, ',' ORDER BY r.prrelid) FROM pg_catalog.pg_publication_rel r WHERE r.prpubid = p.oid), ''),
+       EXISTS (SELECT 1 FROM pg_catalog.pg_publication_rel r WHERE r.prpubid = p.oid
+                  AND (pg_catalog.to_jsonb(r) ->> 'prqual' IS NOT NULL OR pg_catalog.to_jsonb(r) ->> 'prattrs' IS NOT NULL))
+  FROM pg_catalog.pg_publication p WHERE p.pubname = $1;
+
+--| name: publication_missing
+--| in: name TEXT, oids TEXT   out: ns TEXT, name TEXT
+-- Of the tables (by oid) those that are still there and hold rows but are not published.
+SELECT n.nspname, c.relname
+  FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+ WHERE c.oid = ANY ($2::pg_catalog.int8[]::pg_catalog.oid[]) AND c.relkind = 'r'
+   AND NOT EXISTS (SELECT 1 FROM pg_catalog.pg_get_publication_tables($1) t WHERE t.relid = c.oid)
+ ORDER BY 1, 2;
+
+--| name: gone_tables
+--| in: oids TEXT   out: oid INTEGER
+SELECT w.oid FROM unnest($1::pg_catalog.int8[]) w(oid) WHERE NOT EXISTS (SELECT 1 FROM pg_catalog.pg_class c WHERE c.oid = w.oid::pg_catalog.oid);
+
+--| name: relation_filenode
+--| in: oid INTEGER   out: moved INTEGER
+-- Has the table another file now than in this transaction's snapshot? Then it was rewritten or emptied since, and an older snapshot sees no rows in it.
+SELECT c.relfilenode <> pg_catalog.pg_relation_filenode(c.oid::pg_catalog.regclass) FROM pg_catalog.pg_class c WHERE c.oid = $1::pg_catalog.int8::pg_catalog.oid;
+
+--| name: relation_estimate
+--| in: oid INTEGER   out: rows INTEGER, bytes INTEGER
+SELECT CASE WHEN c.reltuples < 0 THEN -1 ELSE c.reltuples::pg_catalog.int8 END, pg_catalog.pg_relation_size(c.oid::pg_catalog.regclass)
+  FROM pg_catalog.pg_class c WHERE c.oid = $1::pg_catalog.int8::pg_catalog.oid;
