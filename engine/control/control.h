@@ -17,6 +17,7 @@ struct control_opts {
     const char *path;        /* NULL: SLUICE_CONTROL, else the default place (created 0700) */
     int64_t wait_us;         /* --control-wait; 0 = 60 s */
     const char *actor;       /* who moves things: "cli:backup full", "run", … ; the user's name is added */
+    bool inspect;            /* read-only, and opens a tampered file: for control_check, control_backup, control_export */
 };
 /* Open, create, migrate. Refuses: tampered, newer, broken last seal, network file system. CODE_CONTROL_LOCKED after wait_us. */
 int control_open(const struct control_opts *o, struct control **c, struct err *e);
@@ -77,6 +78,9 @@ struct mirror {
     uint64_t rows;
 };
 void position_mirror(struct control *c, const struct entity *en, const struct mirror *m);
+/* JSON object; chain: source_engine, source_identity, slot_name, extendable, segment, full_complete, nlinks, tip_id, tip_seq, tip_pos, tip_time_us,
+ * covered_pos; "segments": [{segment, first_n, full_complete}], "links": [{n, id, segment, attempt, start_seq, end_seq, bytes, time_us, opening}].
+ * All optional; links and segments given are added to those that are there. Another lineage at the same store takes the place of the old one. */
 void chain_mirror(struct control *c, const char *store_endpoint, const char *lineage, const char *json_segments_links);
 
 int request_add(struct control *c, const char *kind, const char *name, const char *verb /* stop */, struct err *e);
