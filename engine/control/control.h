@@ -49,6 +49,8 @@ struct entity {
 void entity_free(struct entity *en); /* the strings in it */
 /* By kind and name. *found false when absent. */
 int entity_find(struct control *c, const char *kind, const char *name, struct entity *en, bool *found, struct err *e);
+/* The newest entity of the kind whose store endpoint has this DSN. */
+int entity_by_store(struct control *c, const char *kind, const char *store_dsn, char name[256], bool *found, struct err *e);
 /* Insert in the kind's initial state, or update config and endpoints of the one that is there (recorded in history as `configured`). */
 int entity_put(struct control *c, struct entity *en, struct err *e);
 

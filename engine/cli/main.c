@@ -1,0 +1,43 @@
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "engine/base/fault.h"
+#include "engine/base/log.h"
+#include "engine/base/stop.h"
+#include "engine/cli/cli.h"
+
+/* Secrets must not end in a core file. */
+static void no_cores(void) {
+    setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
+}
+
+static int setup_log(const struct args *a, struct err *e) {
+    static const char *const levels[] = {"error", "warn", "info", "debug"};
+    const char *f = arg(a, "log-format"), *l = arg(a, "log-level");
+    enum log_level level = LOG_INFO;
+    if (f && strcmp(f, "text") != 0 && strcmp(f, "json") != 0) return err_set(e, CODE_USAGE, "--log-format is text or json, not '%s'", f);
+    if (l) {
+        int found = -1;
+        for (int i = 0; i < 4; i++)
+            if (strcmp(levels[i], l) == 0) found = i;
+        if (found < 0) return err_set(e, CODE_USAGE, "--log-level is error, warn, info or debug, not '%s'", l);
+        level = (enum log_level)found;
+    }
+    log_setup(f && strcmp(f, "json") == 0 ? LOG_JSON : LOG_TEXT, level);
+    return 0;
+}
+
+int main(int argc, char **argv) {
+    struct err e = {0};
+    struct args a;
+    no_cores();
+    stop_install();
+    fault_setup();
+    int rc = args_parse(&a, argc, argv, &e);
+    if (rc == 0 && a.command && (rc = setup_log(&a, &e)) == 0) rc = a.command->run(&a, &e);
+    if (rc == 0 && fflush(stdout) != 0) rc = err_set(&e, CODE_IO, "the result could not be written to standard output");
+    if (rc < 0) log_err(&e);
+    args_free(&a);
+    return rc < 0 ? err_exit_code(&e) : 0;
+}
