@@ -85,6 +85,9 @@ void position_mirror(struct control *c, const struct entity *en, const struct mi
  * All optional; links and segments given are added to those that are there. Another lineage at the same store takes the place of the old one. */
 void chain_mirror(struct control *c, const char *store_endpoint, const char *lineage, const char *json_segments_links);
 
+/* Every entity, oldest first; fn returns non-zero to stop. */
+int entity_each(struct control *c, int (*fn)(void *arg, const struct entity *en), void *arg, struct err *e);
+
 int request_add(struct control *c, const char *kind, const char *name, const char *verb /* stop */, struct err *e);
 /* The oldest open request for the entity made after `since_id`; *id 0 when none. Best effort on a locked DB. */
 int request_next(struct control *c, const struct entity *en, int64_t since_id, int64_t *id, char verb[32], struct err *e);

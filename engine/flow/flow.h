@@ -94,4 +94,7 @@ enum compression job_compression(const struct job *j);
 struct broker_stop { const char *stream_id; bool wait; int64_t timeout_us; };
 int flow_broker_stop(struct job *j, const struct broker_stop *s, struct buf *stopped, struct err *e);
 
+/* `control rebuild`: positions and chain catalogues read again from targets and stores; a line per entity into `out`. */
+int flow_rebuild_control(struct control *c, struct buf *out, struct err *e);
+
 #endif
