@@ -35,7 +35,7 @@ int convert_check(const struct column *to, const char *p, size_t n, struct err *
 /* Make *out, a NULL, UNCHANGED, TEXT or (bytes) BYTES value for a column `to`, from *in: NULL and UNCHANGED stay; BYTES only into bytes; TEXT is
  * checked and normalised; BINARY is a storage class byte and its content:
  *   i  into bool (0, 1), integers, numeric, floats (when exact), json
- *   r  into floats; into numeric by its shortest decimal digits; into bool and integers when it is a whole number of at most 15 digits; json
+ *   r  (infinity as Inf or Infinity) into floats; into numeric by its shortest decimal digits; into bool and integers when it is a whole number of at most 15 digits; json
  *   t  into any type whose text it is: the spellings true/false, upper-case uuid, `T` for the blank, `Z` and offsets (timestamptz), a date
  *      alone or a time without seconds, trailing zeros of a fraction are normalised, unless CONVERT_EXACT
  *   b  into bytes only
