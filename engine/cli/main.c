@@ -2,6 +2,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "engine/base/embed.h"
 #include "engine/base/fault.h"
 #include "engine/base/log.h"
 #include "engine/base/stop.h"
@@ -35,7 +36,10 @@ int main(int argc, char **argv) {
     stop_install();
     fault_setup();
     int rc = args_parse(&a, argc, argv, &e);
-    if (rc == 0 && a.command && (rc = setup_log(&a, &e)) == 0) rc = a.command->run(&a, &e);
+    if (rc == 0 && a.command && (rc = setup_log(&a, &e)) == 0) {
+        if (arg_is(&a, "explain-sql")) printf("%s;\n", embed_sql(a.command->sql));
+        else rc = a.command->run(&a, &e);
+    }
     if (rc == 0 && fflush(stdout) != 0) rc = err_set(&e, CODE_IO, "the result could not be written to standard output");
     if (rc < 0) log_err(&e);
     args_free(&a);

@@ -40,7 +40,7 @@ const struct flag flag_all[] = {
 };
 const size_t flag_count = MEM_ARRAY_LEN(flag_all);
 
-#define COMMON "control", "control-wait", "log-format", "log-level", "explain-sql"
+#define COMMON "control", "control-wait", "log-format", "log-level"
 #define STORE_X "backup-endpoint", "backup-region", "backup-path-style", "encrypt", "encryption-passphrase", "encryption-passphrase-env", "encryption-passphrase-file", "encrypt-mode"
 #define STORE_W "target", "output-dir", STORE_X
 #define STORE_R "from", "from-dir", "target", "output-dir", STORE_X
@@ -60,7 +60,8 @@ static const char *const f_broker[] = {COMMON, STORE_B, "target-driver", "target
 static const char *const f_bstop[] = {COMMON, STORE_B, "target-driver", "target", "control-schema", "stream-id", "wait", "timeout", NULL};
 static const char *const f_run[] = {COMMON, "steps", "until", NULL};
 static const char *const f_report[] = {COMMON, "format", NULL};
-static const char *const f_history[] = {COMMON, "format", "since", NULL};
+static const char *const f_status[] = {COMMON, "format", "explain-sql", NULL};
+static const char *const f_history[] = {COMMON, "format", "since", "explain-sql", NULL};
 static const char *const f_machine[] = {COMMON, "dot", NULL};
 static const char *const f_plain[] = {COMMON, NULL};
 static const char *const f_errors[] = {"format", NULL};
@@ -76,7 +77,7 @@ const struct command command_all[] = {
     {"restore", "rebuild a chain's tables in an empty target", f_restore, NULL, 0, 0, NULL, cmd_restore},
     {"sync from-backup run", "replay a chain into a target, for as long as it runs", f_broker, NULL, 0, 0, NULL, cmd_broker_run},
     {"sync from-backup stop", "ask brokers of a chain to end", f_bstop, NULL, 0, 0, NULL, cmd_broker_stop},
-    {"sync status", "where every broker and producer stands", f_report, NULL, 0, 0, "report/status", cmd_sync_status},
+    {"sync status", "where every broker and producer stands", f_status, NULL, 0, 0, "report/status", cmd_sync_status},
     {"run", "advance an entity by hand or from cron", f_run, "KIND NAME", 2, 2, NULL, cmd_run},
     {"sql", "ask the control DB", f_report, "[QUERY]", 0, 1, NULL, cmd_sql},
     {"machine", "states and edges of a kind", f_machine, "[KIND]", 0, 1, NULL, cmd_machine},
