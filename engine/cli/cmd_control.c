@@ -81,7 +81,7 @@ int cmd_control_check(struct args *a, struct err *e) {
     struct buf findings = BUF_INIT(MiB(16));
     size_t n = 0;
     int rc = -1;
-    struct control_opts o = {.path = arg(a, "control"), .actor = a->command->path, .check_only = true};
+    struct control_opts o = {.path = arg(a, "control"), .actor = a->command->path, .inspect = true};
     if (cli_duration(a, "control-wait", 60 * INT64_C(1000000), &o.wait_us, e) < 0 || control_open(&o, &c, e) < 0) goto out;
     if (control_check(c, &findings, &n, e) < 0) goto out;
     if (n == 0 && buf_adds(&findings, "control DB is what sluice made: schema, triggers, machines, history and every seal\n", e) < 0) goto out;

@@ -17,7 +17,6 @@ struct control_opts {
     const char *path;        /* NULL: SLUICE_CONTROL, else the default place (created 0700) */
     int64_t wait_us;         /* --control-wait; 0 = 60 s */
     const char *actor;       /* who moves things: "cli:backup full", "run", … ; the user's name is added */
-    bool check_only;         /* for `control check`: open although something is wrong, write nothing */
     bool inspect;            /* read-only, and opens a tampered file: for control_check, control_backup, control_export */
 };
 /* Open, create, migrate. Refuses: tampered, newer, broken last seal, network file system. CODE_CONTROL_LOCKED after wait_us. */
