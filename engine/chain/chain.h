@@ -79,8 +79,10 @@ enum full_found { FULL_FRESH, FULL_INTENT /* a run died between its intent and i
 struct full;        /* a full being written */
 struct full_table;  /* one table of it; belongs to one thread */
 
-/* What is there? FULL_INTENT and FULL_RESUME fill *f: go on with full_start (after unanchor), or with the first attempt's anchor. Nothing is written. CODE_CHAIN_EXISTS for a chain with a complete full
- * unless force_overwrite. Shapes and slot of an unfinished full must equal what is asked now. */
+/* What is there? Nothing is written. FULL_INTENT and FULL_RESUME fill *f: go on with full_start (after unanchor; it begins a segment of its own), or
+ * with the first attempt's anchor (full_match compares the tables). A chain with a complete full is CODE_CHAIN_EXISTS; with force_overwrite it, an unfinished
+ * one and a damaged one are FULL_COMPLETE and 0, without *f: unanchor, then full_intend. Source and slot of an unfinished full must equal what is asked now.
+ * On CODE_CHAIN_CONFLICT another run has the place (and perhaps the slot): do not unanchor then. */
 int full_probe(struct store *st, const struct full_opts *o, enum full_found *found, struct full **f, struct err *e);
 /* Durable intent before an anchor is made (fresh only): lineage.json with a starting segment, put-if-absent (or replacing, by if-match). */
 int full_intend(struct store *st, const struct full_opts *o, struct full **f, struct err *e);
@@ -90,6 +92,8 @@ void full_anchor(const struct full *f, struct pos *anchor, const struct catalog 
 const char *full_segment(const struct full *f);
 const char *full_lineage(const struct full *f); /* 32 hex digits */
 bool full_extendable(const struct full *f);
+/* On resume: the source's tables must be those the full began with, in the same shapes (CODE_SHAPE_CHANGED); sets shape.table in c. */
+int full_match(struct full *f, const struct catalog *c, struct err *e);
 bool full_table_done(const struct full *f, uint32_t table);
 /* Rows of one table, read from a snapshot at `snap`. A new attempt each time; what an earlier attempt stored is left to gc. */
 int full_table_begin(struct full *f, const struct shape *t, const struct pos *snap, enum rows_encoding enc, struct full_table **ft, struct err *e);
@@ -109,6 +113,7 @@ struct full_table_info {
     enum rows_encoding encoding;
     uint64_t rows, raw_bytes, stored_bytes, chunks;
 };
+/* segment NULL: the newest complete one. Open readers may be used by several threads; a chunk_rows belongs to one. */
 int full_reader_open(struct chain *c, const char *segment, struct full_reader **r, struct err *e); /* CODE_CHAIN_INCOMPLETE */
 void full_reader_close(struct full_reader *r);
 size_t full_reader_tables(const struct full_reader *r, const struct full_table_info **t);
@@ -118,6 +123,7 @@ int full_reader_sequences(const struct full_reader *r, const struct object **o, 
 struct chunk_rows;
 int full_reader_chunk(struct full_reader *r, uint32_t table, uint64_t k, struct chunk_rows **cr, struct err *e);
 int chunk_rows_next(struct chunk_rows *cr, const char **p, size_t *n, uint64_t *rows, struct err *e); /* n = 0 at the end; borrowed until the next call */
+const char *chunk_rows_path(const struct chunk_rows *cr); /* for messages */
 void chunk_rows_close(struct chunk_rows *cr);
 
 /* ---- links ----------------------------------------------------------------------------------------------------------- */
