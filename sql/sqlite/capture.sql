@@ -1,0 +1,64 @@
+-- What capture keeps in a SQLite source. Plain tables without constraints beyond their keys: nothing here may ever fail an application's write.
+
+--| name: capture_create
+CREATE TABLE main.sluice_meta(key TEXT PRIMARY KEY NOT NULL, value);
+CREATE TABLE main.sluice_capture(n INTEGER PRIMARY KEY, name TEXT, shape TEXT, next_column INTEGER);
+CREATE TABLE main.sluice_log(id INTEGER PRIMARY KEY, t, op, nonce DEFAULT (randomblob(8)), k1, k2);
+INSERT INTO main.sluice_log(op) VALUES ('A');
+
+--| name: capture_there
+--| out: n INTEGER
+SELECT count(*) FROM main.sqlite_schema WHERE type = 'table' AND name IN ('sluice_meta', 'sluice_capture', 'sluice_log');
+
+--| name: capture_triggers
+--| out: name TEXT, tbl TEXT, sql TEXT
+SELECT name, tbl_name, sql FROM main.sqlite_schema WHERE type = 'trigger' AND name GLOB 'sluice_[0-9]*_[ab][iud]' ORDER BY name;
+
+--| name: capture_key_columns
+--| out: n INTEGER
+SELECT count(*) FROM pragma_table_info('sluice_log', 'main') WHERE name GLOB 'k[0-9]*';
+
+--| name: capture_meta_set
+--| in: key TEXT, value ANY
+INSERT INTO main.sluice_meta(key, value) VALUES (:key, :value) ON CONFLICT(key) DO UPDATE SET value = excluded.value;
+
+--| name: capture_meta_get
+--| in: key TEXT   out: value ANY
+SELECT value FROM main.sluice_meta WHERE key = :key;
+
+--| name: capture_tables
+--| out: n INTEGER, name TEXT, shape TEXT, next_column INTEGER
+SELECT n, name, shape, next_column FROM main.sluice_capture ORDER BY n;
+
+--| name: capture_put
+--| in: n INTEGER, name TEXT, shape TEXT, next_column INTEGER
+INSERT INTO main.sluice_capture(n, name, shape, next_column) VALUES (:n, :name, :shape, :next_column)
+    ON CONFLICT(n) DO UPDATE SET name = excluded.name, shape = excluded.shape, next_column = excluded.next_column;
+
+--| name: capture_remove
+--| in: n INTEGER
+DELETE FROM main.sluice_capture WHERE n = :n;
+
+--| name: capture_note
+--| in: t INTEGER, op TEXT
+INSERT INTO main.sluice_log(t, op) VALUES (:t, :op);
+
+--| name: log_end
+--| out: id INTEGER, nonce BLOB
+SELECT id, nonce FROM main.sluice_log ORDER BY id DESC LIMIT 1;
+
+--| name: log_row
+--| in: id INTEGER   out: nonce BLOB
+SELECT nonce FROM main.sluice_log WHERE id = :id;
+
+--| name: log_first
+--| out: id INTEGER
+SELECT min(id) FROM main.sluice_log;
+
+--| name: log_dirty
+--| in: after INTEGER, upto INTEGER   out: t INTEGER
+SELECT DISTINCT t FROM main.sluice_log WHERE id > :after AND id <= :upto AND op = 'D' ORDER BY t;
+
+--| name: log_forget
+--| in: before INTEGER, lim INTEGER
+DELETE FROM main.sluice_log WHERE id IN (SELECT id FROM main.sluice_log WHERE id < :before ORDER BY id LIMIT :lim);
