@@ -54,7 +54,7 @@ static int usage(struct err *e, const struct command *c) {
 }
 
 static int take_flag(struct args *a, const char *name, const char *value, bool *used_value, struct err *e) {
-    size_t row;
+    size_t row = 0;
     const struct flag *f = flag_find(name, &row);
     const struct option *o = option_find(name);
     *used_value = false;

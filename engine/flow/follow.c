@@ -223,7 +223,7 @@ int step_producer_follow(struct job *j, struct step_result *r, struct err *e) {
     snprintf(j->result.lineage, sizeof j->result.lineage, "%s", chain_info(f.chain)->lineage);
     j->result.start = f.start;
     if (j->options.dry_run) {
-        snprintf(r->said, sizeof r->said, "would read (%s, %s]; nothing was changed", f.start.token, f.goal.token);
+        snprintf(r->said, sizeof r->said, "would read (%.80s, %.80s]; nothing was changed", f.start.token, f.goal.token);
         rc = 0;
         goto out;
     }

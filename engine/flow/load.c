@@ -102,7 +102,7 @@ static int load_chunk(struct worker *k, const struct full_table_info *ti, struct
     if (full_reader_chunk(k->reader, ti->table, chunk, &cr, e) < 0) goto out;
     for (;;) {
         const char *p;
-        size_t n, decoded;
+        size_t n, decoded = 0;
         uint64_t rows;
         if (chunk_rows_next(cr, &p, &n, &rows, e) < 0) goto out;
         if (n == 0) break;

@@ -340,7 +340,7 @@ out:
 
 int rebuild_run(struct rebuild *r, const char *last_phase, bool *stopped, struct err *e) {
     struct load_opts lo = {.driver = r->job->target_driver, .target = r->target, .state = r->state, .store = r->job->store, .segment = r->opening.segment,
-                           .tables = &r->tables, .parallelism = r->parallelism, .stopper = r->stopper, .progress = r->job->progress};
+                           .tables = &r->tables, .parallelism = r->parallelism, .stopper = r->stopper, .progress = &r->job->progress};
     *stopped = false;
     if (strcmp(r->state->phase, "resetting") == 0 && drop_all(r, e) < 0) return -1;
     uint64_t lanes[1] = {0};
