@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/base/clock.h"
 #include "engine/base/fault.h"
 #include "engine/base/hash.h"
 #include "engine/base/mem.h"
@@ -447,10 +448,21 @@ int chain_cover(struct chain *c, const struct pos *p, struct err *e) {
         if (o != POS_GREATER || pos_compare(p, &c->lin.tip) != POS_GREATER) return 0;
         if (lineage_copy(&c->lin, &next, e) < 0) return -1;
         next.covered = *p;
+        next.covered_us = clock_wall_us();
         if (FAULT("chain.cover", e) < 0 || lineage_put(c->st, &next, c->etag, &won, etag, e) < 0) { lineage_free(&next); return -1; }
         if (won) { chain_adopt(c, &next, etag); return 0; }
         lineage_free(&next);
         if (chain_refresh(c, NULL, e) < 0) return -1;
     }
     return err_set_class(e, ERR_RETRY, CODE_CHAIN_CONFLICT, "the catalogue at '%s' changes too fast", c->st->url);
+}
+
+int64_t chain_covered_us(const struct chain *c) {
+    return c->lin.covered_us;
+}
+
+bool chain_replaced(const struct chain *c, const char *lineage) {
+    for (size_t i = 0; i < c->lin.nreplaced; i++)
+        if (strcmp(c->lin.replaced[i], lineage) == 0) return true;
+    return false;
 }

@@ -218,7 +218,10 @@ static int intend(struct full *f, const struct lineage *who, const char *etag, s
     memcpy(next.identity, who->identity, sizeof next.identity);
     memcpy(next.slot, who->slot, sizeof next.slot);
     next.extendable = who->extendable;
-    if (chain_random_hex(next.id, 16, e) < 0 || chain_random_hex(seg, 8, e) < 0 || lineage_add_segment(&next, seg, SEGMENT_STARTING, 0, e) < 0) goto out;
+    memcpy(next.replaced, who->replaced, sizeof next.replaced);
+    next.nreplaced = who->nreplaced;
+    memcpy(next.id, who->id, sizeof next.id);
+    if ((!next.id[0] && chain_random_hex(next.id, 16, e) < 0) || chain_random_hex(seg, 8, e) < 0 || lineage_add_segment(&next, seg, SEGMENT_STARTING, 0, e) < 0) goto out;
     if (lineage_put(f->st, &next, etag, &won, f->etag, e) < 0) goto out;
     if (!won) { lost(f, e); goto out; }
     lineage_free(&f->lin);
@@ -229,6 +232,18 @@ static int intend(struct full *f, const struct lineage *who, const char *etag, s
 out:
     lineage_free(&next);
     return rc;
+}
+
+/* Consumers of what was here before are told that it was begun anew, rather than that the store is a stranger's. */
+static void replaces(struct lineage *who, const char *p, size_t n) {
+    struct lineage old;
+    struct err ignore = {0};
+    if (lineage_parse(p, n, &old, &ignore) < 0) return; /* unreadable: nothing can be said of it */
+    if (strcmp(old.id, who->id) == 0) who->id[0] = '\0'; /* a new chain is never mistaken for the old one */
+    memcpy(who->replaced[0], old.id, CHAIN_LINEAGE);
+    who->nreplaced = 1;
+    for (size_t i = 0; i < old.nreplaced && who->nreplaced < LINEAGE_REPLACED; i++) memcpy(who->replaced[who->nreplaced++], old.replaced[i], CHAIN_LINEAGE);
+    lineage_free(&old);
 }
 
 int full_intend(struct store *st, const struct full_opts *o, struct full **out, struct err *e) {
@@ -247,6 +262,11 @@ int full_intend(struct store *st, const struct full_opts *o, struct full **out, 
     snprintf(who.identity, sizeof who.identity, "%s", text(o->source_identity));
     snprintf(who.slot, sizeof who.slot, "%s", text(o->slot_name));
     who.extendable = o->extendable;
+    if (o->lineage && !chain_is_hex(o->lineage, CHAIN_LINEAGE - 1)) {
+        err_set(e, CODE_CONFIG, "the lineage id '%s' is not 32 hex digits", o->lineage);
+        goto fail;
+    }
+    snprintf(who.id, sizeof who.id, "%s", text(o->lineage));
     path_lineage(path);
     if (st->ops->get(st, path, MiB(64), NULL, &b, etag, &found, &same, e) < 0) goto fail;
     if (found && !o->force_overwrite) {
@@ -257,6 +277,7 @@ int full_intend(struct store *st, const struct full_opts *o, struct full **out, 
         lineage_free(&there);
         if (!intent) goto fail;
     }
+    if (found && o->force_overwrite) replaces(&who, b.p ? b.p : "", b.n);
     if (intend(f, &who, found ? etag : NULL, e) < 0) goto fail;
     buf_free(&b);
     *out = f;
@@ -542,4 +563,8 @@ int full_end(struct full *f, const struct object *sequences, size_t nsequences, 
     if (step(f, end_fits, end_make, digest, e) < 0 || FAULT("chain.full_catalogued", e) < 0) return -1;
     if (id) memcpy(id, f->id, CHAIN_ID);
     return 0;
+}
+
+bool full_extendable(const struct full *f) {
+    return f->lin.extendable;
 }

@@ -128,6 +128,13 @@ int lineage_format(const struct lineage *l, struct buf *b, struct err *e) {
     write_links(&j, l->links, l->nlinks);
     doc_kv_pos(&j, "tip", &l->tip);
     doc_kv_pos(&j, "covered_to", &l->covered);
+    if (l->covered_us) jw_kv_int(&j, "covered_us", l->covered_us);
+    if (l->nreplaced) {
+        jw_key(&j, "replaced");
+        jw_arr(&j);
+        for (size_t i = 0; i < l->nreplaced; i++) jw_str(&j, l->replaced[i]);
+        jw_arr_end(&j);
+    }
     if (doc_end(&j, e) < 0) return -1;
     if (b->n > FORMAT_LINEAGE_MAX) return err_set(e, CODE_LIMIT, "the catalogue would have %zu bytes, over %zu", b->n, FORMAT_LINEAGE_MAX);
     return 0;
@@ -198,6 +205,20 @@ static int read_segments(const json_t *o, struct lineage *l, const char *what, s
     return 0;
 }
 
+static int read_replaced(const json_t *o, struct lineage *l, const char *what, struct err *e) {
+    json_t *a = json_object_get(o, "replaced"), *x;
+    size_t i;
+    if (json_object_get(o, "covered_us") && json_get_i64(o, "covered_us", &l->covered_us, what, e) < 0) return -1;
+    if (!a) return 0;
+    if (!json_is_array(a) || json_array_size(a) > LINEAGE_REPLACED) return doc_bad(e, what, "its list of replaced lineages is malformed");
+    json_array_foreach(a, i, x) {
+        const char *s = json_string_value(x);
+        if (!s || strlen(s) != CHAIN_LINEAGE - 1 || !chain_is_hex(s, CHAIN_LINEAGE - 1)) return doc_bad(e, what, "replaced lineage %zu is malformed", i);
+        memcpy(l->replaced[l->nreplaced++], s, CHAIN_LINEAGE);
+    }
+    return 0;
+}
+
 int lineage_parse(const char *p, size_t n, struct lineage *l, struct err *e) {
     const char *what = "lineage.json", *slot;
     json_t *o = NULL, *src;
@@ -215,7 +236,7 @@ int lineage_parse(const char *p, size_t n, struct lineage *l, struct err *e) {
     if (!l->npages && json_array_size(json_object_get(o, "links")) && json_get_u64(json_array_get(json_object_get(o, "links"), 0), "n", &next, what, e) < 0)
         goto out; /* the first entry may be any: earlier ones can have been pruned */
     if (read_links(o, &l->links, &l->nlinks, next, lineage_inline_start(l), what, e) < 0) goto out;
-    if (doc_get_pos(o, "tip", &l->tip, what, e) < 0 || doc_get_pos(o, "covered_to", &l->covered, what, e) < 0) goto out;
+    if (doc_get_pos(o, "tip", &l->tip, what, e) < 0 || doc_get_pos(o, "covered_to", &l->covered, what, e) < 0 || read_replaced(o, l, what, e) < 0) goto out;
     if (l->segments[l->nsegments - 1].state == SEGMENT_STARTING ? l->nsegments == 1 && l->nlinks : l->nlinks == 0) {
         doc_bad(e, what, "its entries do not fit its segments");
         goto out;

@@ -4,6 +4,8 @@
 
 #include "engine/chain/format.h"
 
+#define LINEAGE_REPLACED 16
+
 enum segment_state { SEGMENT_STARTING, SEGMENT_FILLING, SEGMENT_COMPLETE };
 
 struct lineage_segment {
@@ -32,6 +34,8 @@ struct lineage {
     struct lineage_page *pages; size_t npages;
     struct lineage_link *links; size_t nlinks;
     struct pos tip, covered;
+    int64_t covered_us;     /* when covered was written; 0 = never */
+    char replaced[LINEAGE_REPLACED][CHAIN_LINEAGE]; size_t nreplaced; /* lineages that this one was put in the place of, newest first */
 };
 /* A page that was read: entries of level 0, or refs of a level below. */
 struct lineage_leaf { uint64_t first, start_seq; struct lineage_link *links; size_t nlinks; struct lineage_page *pages; size_t npages; };
