@@ -13,7 +13,7 @@
 #include "engine/base/text.h"
 
 enum { T_OID, T_NS, T_NAME, T_KIND, T_PERSISTENCE, T_REPLIDENT, T_PARTITION, T_RLS, T_SELECTABLE, T_USABLE, T_OWNED, T_OWNER, T_EXTENSION, T_POLICIES,
-       T_TRIGGERS, T_RULES, T_GRANTS };
+       T_TRIGGERS, T_RULES, T_GRANTS, T_ROOT_NS, T_ROOT_NAME };
 enum { S_OID, S_NS, S_NAME, S_OWNER_NS, S_OWNER_TABLE, S_OWNER_COLUMN, S_CAPTURED, S_IDENTITY, S_SQL, S_SELECTABLE };
 
 int pg_oid_list(struct buf *b, const int64_t *oids, size_t n, struct err *e) {
@@ -81,7 +81,7 @@ static int refuse_privilege(const PGresult *r, int row, const char *role, struct
 static int pick(struct source *s, const struct pg_facts *f, bool for_chain, struct catalog *c, const PGresult *r, struct picked *out, size_t *n, struct err *e) {
     for (int i = 0; i < PQntuples(r); i++) {
         const char *ns = pg_text(r, i, T_NS), *name = pg_text(r, i, T_NAME);
-        if (!table_filter_match(&s->o.filter, ns, name)) continue;
+        if (!source_wants(s, ns, name, pg_text(r, i, T_ROOT_NS), pg_text(r, i, T_ROOT_NAME))) continue;
         if (!pg_null(r, i, T_EXTENSION)) {
             if (catalog_warn(c, e, "table '%s.%s' belongs to extension '%s' and is left out", ns, name, pg_text(r, i, T_EXTENSION)) < 0) return -1;
             continue;

@@ -166,7 +166,7 @@ static int build(const struct sets *q, int row, struct shape **out, struct pg_co
         if ((side->v = mem_alloc(((size_t)(to - from) + 1) * sizeof *side->v, e)) == NULL) goto fail;
         for (int i = from; i < to; i++)
             side->v[side->n++] = (struct pg_col){pg_i64(q->columns, i, C_ATTNUM), pg_i64(q->columns, i, C_TYPE), (int32_t)pg_i64(q->columns, i, C_TYPMOD),
-                                                 pg_bool(q->columns, i, C_DROPPED), pg_text(q->columns, i, C_GENERATED)[0] != 0};
+                                                 pg_bool(q->columns, i, C_DROPPED), pg_text(q->columns, i, C_GENERATED)[0] != 0, false};
     }
     int cfrom, cto;
     range_of(q->indexes, oid, &from, &to);

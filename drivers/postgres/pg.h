@@ -86,6 +86,7 @@ struct pg_col {
     int64_t attnum, type_oid;
     int32_t typmod;
     bool dropped, generated;
+    bool ancient;           /* dropped before anything that a stream can still send; set by the stream */
 };
 struct pg_cols { struct pg_col *v; size_t n; char replident; }; /* mem_free(v) */
 int pg_table_shape_cols(PGconn *c, int64_t oid, struct shape **s, struct pg_cols *cols, struct err *e);

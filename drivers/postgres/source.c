@@ -71,6 +71,16 @@ int source_facts(struct source *s, struct pg_facts *f, struct err *e) {
     return rc;
 }
 
+bool source_wants(const struct source *s, const char *ns, const char *name, const char *root_ns, const char *root_name) {
+    const struct table_filter *f = &s->o.filter;
+    if (table_filter_match(f, ns, name)) {
+        struct table_filter out = {NULL, 0, f->exclude, f->nexclude};
+        return root_name == NULL || *root_name == 0 || table_filter_match(&out, root_ns, root_name);
+    }
+    struct table_filter out = {NULL, 0, f->exclude, f->nexclude};
+    return root_name != NULL && *root_name != 0 && table_filter_match(&out, ns, name) && table_filter_match(f, root_ns, root_name);
+}
+
 const struct source_ops postgres_source_ops = {
     .open = source_open,
     .close = source_close,

@@ -16,6 +16,9 @@ struct pg_facts {
 };
 int source_facts(struct source *s, struct pg_facts *f, struct err *e);                  /* source.c */
 
+/* Does the filter let the table through? A partition follows its root too: by its own name or the root's, and out when either is excluded. */
+bool source_wants(const struct source *s, const char *ns, const char *name, const char *root_ns, const char *root_name);
+
 /* catalog.c */
 int source_catalog(struct source *s, bool for_chain, struct catalog **c, struct err *e);
 /* Sequences of the tables (by oid) and those that stand alone and pass the filter, with values. */

@@ -8,7 +8,7 @@ SELECT pg_catalog.set_config(s.name, v.value, false)
                ('search_path', ''), ('quote_all_identifiers', 'off'), ('standard_conforming_strings', 'on'), ('row_security', 'off'),
                ('synchronous_commit', 'on'), ('default_transaction_isolation', 'read committed'), ('default_transaction_deferrable', 'off'),
                ('statement_timeout', '0'), ('lock_timeout', '0'), ('idle_in_transaction_session_timeout', '0'), ('idle_session_timeout', '0'),
-               ('transaction_timeout', '0'), ('application_name', 'sluice')) v(name, value)
+               ('transaction_timeout', '0'), ('wal_sender_timeout', '120s'), ('application_name', 'sluice')) v(name, value)
   JOIN pg_catalog.pg_settings s ON s.name = v.name;
 
 --| name: shape_tables
@@ -85,7 +85,7 @@ SELECT c.oid FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid 
  WHERE n.nspname = $1 AND c.relname = $2 AND c.relkind IN ('r', 'p');
 
 --| name: catalog_tables
---| in:   out: oid INTEGER, ns TEXT, name TEXT, kind TEXT, persistence TEXT, replident TEXT, partition INTEGER, rls INTEGER, selectable INTEGER, usable INTEGER, owned INTEGER, owner TEXT, extension TEXT, policies INTEGER, triggers INTEGER, rules INTEGER, grants INTEGER
+--| in:   out: oid INTEGER, ns TEXT, name TEXT, kind TEXT, persistence TEXT, replident TEXT, partition INTEGER, rls INTEGER, selectable INTEGER, usable INTEGER, owned INTEGER, owner TEXT, extension TEXT, policies INTEGER, triggers INTEGER, rules INTEGER, grants INTEGER, root_ns TEXT, root_name TEXT
 -- Parents before their partitions and children, so that a restore finds them.
 WITH RECURSIVE tree(oid, depth) AS (
   SELECT c.oid, 0 FROM pg_catalog.pg_class c WHERE c.relkind IN ('r', 'p') AND NOT EXISTS (SELECT 1 FROM pg_catalog.pg_inherits i WHERE i.inhrelid = c.oid)
@@ -99,8 +99,10 @@ SELECT c.oid, n.nspname, c.relname, c.relkind, c.relpersistence, c.relreplident,
            AND d.deptype = 'e' LIMIT 1),
        (SELECT count(*) FROM pg_catalog.pg_policy p WHERE p.polrelid = c.oid),
        (SELECT count(*) FROM pg_catalog.pg_trigger g WHERE g.tgrelid = c.oid AND NOT g.tgisinternal),
-       (SELECT count(*) FROM pg_catalog.pg_rewrite w WHERE w.ev_class = c.oid), c.relacl IS NOT NULL
+       (SELECT count(*) FROM pg_catalog.pg_rewrite w WHERE w.ev_class = c.oid), c.relacl IS NOT NULL, rn.nspname, rc.relname
   FROM pg_catalog.pg_class c
+  LEFT JOIN pg_catalog.pg_class rc ON rc.oid = pg_catalog.pg_partition_root(c.oid::pg_catalog.regclass)
+  LEFT JOIN pg_catalog.pg_namespace rn ON rn.oid = rc.relnamespace
   JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
   LEFT JOIN (SELECT t.oid, max(t.depth) AS depth FROM tree t GROUP BY t.oid) t ON t.oid = c.oid
  WHERE c.relkind IN ('r', 'p') AND c.relpersistence <> 't' AND n.nspname NOT IN ('pg_catalog', 'information_schema') AND n.nspname !~ '^pg_(toast|temp)'
@@ -283,3 +285,34 @@ SELECT c.relfilenode <> pg_catalog.pg_relation_filenode(c.oid::pg_catalog.regcla
 --| in: oid INTEGER   out: rows INTEGER, bytes INTEGER
 SELECT CASE WHEN c.reltuples < 0 THEN -1 ELSE c.reltuples::pg_catalog.int8 END, pg_catalog.pg_relation_size(c.oid::pg_catalog.regclass)
   FROM pg_catalog.pg_class c WHERE c.oid = $1::pg_catalog.int8::pg_catalog.oid;
+
+--| name: type_names
+--| in: oids TEXT, typmods TEXT   out: name TEXT
+SELECT pg_catalog.format_type(t.oid::pg_catalog.oid, t.typmod) FROM unnest($1::pg_catalog.int8[], $2::pg_catalog.int4[]) WITH ORDINALITY t(oid, typmod, at) ORDER BY t.at;
+
+--| name: relation_birth
+--| in: oid INTEGER   out: partition INTEGER, born INTEGER, root_ns TEXT, root_name TEXT
+-- born: made as a partition, so that its first row came later. Then a column's catalogue row is older than the place under the parent, though of the
+-- same transaction; attaching a table that was there writes its columns anew, with the place.
+SELECT c.relispartition,
+       EXISTS (SELECT 1 FROM pg_catalog.pg_inherits i JOIN pg_catalog.pg_attribute a ON a.attrelid = i.inhrelid
+                WHERE i.inhrelid = c.oid AND a.attnum > 0 AND a.xmin::pg_catalog.text = i.xmin::pg_catalog.text
+                  AND a.cmin::pg_catalog.text::pg_catalog.int8 < i.cmin::pg_catalog.text::pg_catalog.int8),
+       rn.nspname, rc.relname
+  FROM pg_catalog.pg_class c
+  LEFT JOIN pg_catalog.pg_class rc ON rc.oid = pg_catalog.pg_partition_root(c.oid::pg_catalog.regclass)
+  LEFT JOIN pg_catalog.pg_namespace rn ON rn.oid = rc.relnamespace
+ WHERE c.oid = $1::pg_catalog.int8::pg_catalog.oid;
+
+--| name: published_tables
+--| in: name TEXT   out: oid INTEGER, ns TEXT, name TEXT, partition INTEGER, bytes INTEGER
+SELECT c.oid, n.nspname, c.relname, c.relispartition, pg_catalog.pg_relation_size(c.oid::pg_catalog.regclass)
+  FROM pg_catalog.pg_get_publication_tables($1) t JOIN pg_catalog.pg_class c ON c.oid = t.relid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+ WHERE c.relkind = 'r';
+
+--| name: columns_dropped_before
+--| in: oid INTEGER, slot TEXT   out: attnum INTEGER
+-- Columns whose dropping had ended before anything that the slot can still send: older than all the log we read.
+SELECT a.attnum FROM pg_catalog.pg_attribute a, pg_catalog.pg_replication_slots s
+ WHERE a.attrelid = $1::pg_catalog.int8::pg_catalog.oid AND a.attnum > 0 AND a.attisdropped AND s.slot_name = $2 AND s.catalog_xmin IS NOT NULL
+   AND age(a.xmin) > age(s.catalog_xmin);
