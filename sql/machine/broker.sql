@@ -14,6 +14,7 @@ INSERT INTO transition(kind, from_state, event, to_state, comment) VALUES
   ('broker', 'new',           'warm',       'tailing',       'the target holds this stream''s position'),
   ('broker', 'new',           'refused',    'refused_new',   'an operator must act'),
   ('broker', 'resetting',     'reset_done', 'tailing',       'every table is loaded and the position is on the target'),
+  ('broker', 'resetting',     'cancelled',  'new',           'it was not confirmed and is not asked for any more; nothing was changed'),
   ('broker', 'resetting',     'refused',    'refused_reset', 'an operator must act'),
   ('broker', 'tailing',       'stopped',    'stopped',       'a request, the chain''s stop object, the target''s row or a signal'),
   ('broker', 'tailing',       'refused',    'refused',       'an operator must act'),
