@@ -151,7 +151,7 @@ static int print_incremental(struct backup *b, struct err *e) {
 static int adopt_unknown(struct backup *b, struct err *e) {
     struct chain *ch = NULL;
     bool found, moved;
-    if (strcmp(b->j->entity.state, "planned") != 0 && strcmp(b->j->entity.state, "rooted") != 0) return 0;
+    if (!machine_has_event(b->c, "producer", b->j->entity.state, "adopt")) return 0;
     if (job_chain(b->j, &ch, e) < 0) return -1;
     const struct chain_info *ci = chain_info(ch);
     found = ci->full_complete;

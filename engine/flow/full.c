@@ -156,18 +156,35 @@ static int same_tables(const struct catalog *was, const struct catalog *now, str
 
 struct opened { struct source *s; struct catalog *catalog; struct snapshot *snap; struct full *full; };
 
+/* Is the chain that --force-overwrite replaces anchored under this name? One under another name is left, and said. */
+static int replaced_anchor(struct job *j, const char *slot, bool *ours, struct err *e) {
+    struct chain *c = NULL;
+    bool found;
+    if (chain_open(j->store, &c, &found, e) < 0) {
+        if (e->code != CODE_MANIFEST_INVALID && e->code != CODE_FORMAT_UNSUPPORTED) return -1;
+        err_clear(e);
+        return 0;
+    }
+    if (!found) return 0;
+    const char *was = chain_info(c)->slot_name;
+    if (strcmp(was, slot) == 0) *ours = true;
+    else if (was[0]) log_warn("the replaced chain's anchor stays on the source and keeps its log; drop it when nothing needs it", KV_STR("slot", was));
+    chain_close(c);
+    return 0;
+}
+
 /* A new full: intent, anchor, start. */
 static int begin_fresh(struct job *j, struct opened *o, const struct full_opts *fo, bool intent_there, struct pos *at, struct err *e) {
     const struct source_ops *src = j->source_driver->source;
-    bool anchored = fo->extendable;
-    if (anchored && !intent_there) {
-        /* --force-overwrite replaces a chain whose anchor has our slot's name; any other anchor of that name is a stranger's. */
-        if (fo->force_overwrite ? src->unanchor(o->s, e) < 0 : src->anchor_absent(o->s, e) < 0) return -1;
-    }
+    bool ours = intent_there, anchored = fo->extendable;
+    /* An anchor of our name is taken down only when it is the replaced chain's or a killed run's of ours; any other is a stranger's. */
+    if (anchored && fo->force_overwrite && replaced_anchor(j, fo->slot_name, &ours, e) < 0) return -1;
+    if (anchored && !ours && src->anchor_absent(o->s, e) < 0) return -1;
     if (!intent_there && full_intend(j->store, fo, &o->full, e) < 0) return -1;
     if (FAULT("full.after_intent", e) < 0) return -1;
     if (anchored) {
-        if (intent_there && src->unanchor(o->s, e) < 0) return -1;
+        if (ours && src->unanchor(o->s, e) < 0) return -1;
+        if (FAULT("full.before_anchor", e) < 0) return -1;
         if (src->anchor(o->s, o->catalog, at, &o->snap, e) < 0) return -1;
     } else if (src->snapshot(o->s, o->catalog, at, &o->snap, e) < 0) {
         return -1;

@@ -11,6 +11,8 @@ INSERT INTO transition(kind, from_state, event, to_state, comment) VALUES
   ('producer', 'planned',      'full_done', 'following',    'full.json and the catalogue are durable; the anchor is kept'),
   ('producer', 'planned',      'rooted',    'rooted',       'the same, without an anchor'),
   ('producer', 'planned',      'adopt',     'following',    'the chain is there and complete; this control DB is new'),
+  ('producer', 'refused_full', 'adopt',     'following',    'the chain is there and complete'),
+  ('producer', 'rooted',       'adopt',     'following',    'another chain took its place, made elsewhere'),
   ('producer', 'planned',      'refused',   'refused_full', 'an operator must act'),
   ('producer', 'following',    'refused',   'refused',      'an operator must act'),
   ('producer', 'refused_full', 'resume',    'planned',      'the remedy was applied'),
