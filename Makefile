@@ -16,8 +16,9 @@ UNIT_SRC := $(shell find tests/unit -name 't_*.c' 2>/dev/null)
 UNIT_BIN := $(UNIT_SRC:tests/unit/%.c=$(BUILD)/unit/%)
 EMBED   := $(shell find sql migrations lua -name '*.sql' -o -name '*.lua' -o -name 'checksums' 2>/dev/null | LC_ALL=C sort)
 
-.PHONY: all clean unit help
-all: $(BUILD)/sluice
+.PHONY: all deps unit sql lint asan tsan format coverage install flow clean help test
+.DEFAULT_GOAL := all
+all: deps $(BUILD)/sluice    ## build/sluice (installs what is missing when run as root)
 
 $(BUILD)/sluice: $(BUILD)/obj/engine/cli/main.o $(BUILD)/libsluice.a
 	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
@@ -42,8 +43,58 @@ $(BUILD)/unit/%: tests/unit/%.c tests/tap.h $(BUILD)/libsluice.a
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) -I. -o $@ $< $(BUILD)/libsluice.a $(LDFLAGS) $(LDLIBS)
 
+DEBS := build-essential pkg-config libsqlite3-dev sqlite3 libpq-dev libcurl4-openssl-dev libssl-dev libzstd-dev liblua5.4-dev libjansson-dev
+TEST_DEBS := postgresql-15 postgresql-client-15 perl
+
+# Installs as root when pkg-config lacks something, else prints the exact line.
+deps:                 ## what building needs
+	@pkg-config --exists $(PKGS) 2>/dev/null && command -v sqlite3 >/dev/null && command -v $(CC) >/dev/null || { \
+	  line='apt-get install -y --no-install-recommends $(DEBS)'; \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    { $$line || { apt-get update && $$line; }; } >/dev/null 2>&1 || { echo "deps: this failed: $$line" >&2; exit 1; }; \
+	    exec $(MAKE) --no-print-directory $(or $(MAKECMDGOALS),all); \
+	  else echo "deps: something is missing; run as root: $$line" >&2; exit 1; fi; }
+
+test-deps: deps       ## what the tests need beside that
+	@{ [ -x /usr/lib/postgresql/15/bin/postgres ] || [ -n "$$PGBIN" ]; } && command -v prove >/dev/null || { \
+	  line='apt-get install -y --no-install-recommends $(TEST_DEBS)'; \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    { $$line || { apt-get update && $$line; }; } >/dev/null 2>&1 || { echo "test-deps: this failed: $$line" >&2; exit 1; }; \
+	  else echo "test-deps: something is missing; run as root: $$line" >&2; exit 1; fi; }
+
 unit: $(UNIT_BIN)     ## unit tests (TAP)
-	prove --nocolor -e '' $(UNIT_BIN)
+	bash tests/lib/with_servers.sh sh -c 'SLUICE_TEST_PG=$$PG_A/postgres exec prove --nocolor -e "" $(UNIT_BIN)'
+
+sql: $(BUILD)/sluice  ## the control DB from a plain sqlite3 shell
+	SLUICE=$(BUILD)/sluice prove --nocolor -e sh $(wildcard tests/sql/*.sh)
+
+test: all test-deps unit sql cli seed integration   ## everything that must hold, on servers that it starts itself
+
+lint:                 ## layers and house rules; cppcheck where it is there
+	sh tests/lint/layers.sh
+	sh tests/lint/self.sh
+	@if command -v cppcheck >/dev/null; then cppcheck --quiet --std=c11 --enable=warning,portability --inline-suppr --error-exitcode=1 \
+	  --suppress=missingIncludeSystem --suppress=normalCheckLevelMaxBranches -D_GNU_SOURCE -I. -j2 engine drivers; fi
+
+asan:                 ## the unit tests under ASan and UBSan
+	$(MAKE) BUILD=$(BUILD)/asan OPT='-O1 -g -fno-omit-frame-pointer' SAN='-fsanitize=address,undefined -fno-sanitize-recover=undefined' unit
+
+tsan:                 ## the unit tests under TSan
+	$(MAKE) BUILD=$(BUILD)/tsan OPT='-O1 -g' SAN='-fsanitize=thread' unit
+
+format:               ## clang-format in place
+	clang-format -i $(LIB_SRC) engine/cli/main.c $(wildcard engine/*/*.h drivers/*.h drivers/*/*.h)
+
+coverage:             ## line coverage of the unit tests
+	$(MAKE) BUILD=$(BUILD)/cov OPT='-O0 -g' SAN='--coverage' unit
+	@find $(BUILD)/cov/obj -name '*.gcda' | xargs gcov -n 2>/dev/null | awk '/^File/{f=$$2} /^Lines/{split($$2,a,":"); print a[2], f}' | grep -E "'(engine|drivers)/" | sort -n
+
+PREFIX ?= /usr/local
+install: all          ## the program into PREFIX (/usr/local)
+	install -D -m 0755 $(BUILD)/sluice $(DESTDIR)$(PREFIX)/bin/sluice
+
+flow:                 ## the life of one change, hop by hop
+	@grep -rnoE '/?\*? ?hop [1-8]/8[^*]*' --include='*.[ch]' engine drivers | sed -E 's/^([^:]+):([0-9]+):[^h]*(hop [1-8].*)/\3  (\1:\2)/' | sort
 
 clean:                ## remove build/
 	rm -rf $(BUILD)
