@@ -106,7 +106,7 @@ CREATE TABLE secret(            -- passwords of endpoints, sealed with the key i
 
 CREATE TABLE entity(            /* a thing with a life: INSERT (kind, name, source, target, store, config) to configure one; the rest is given.
     A move:     UPDATE entity SET state = 'stopped' WHERE kind = 'broker' AND name = 'app';      -- along an edge of transition, or refused
-    with a why: UPDATE entity SET state = 'stopped', last_token = token + 1, last_actor = 'ann', last_message = 'maintenance' WHERE …;
+    with a why: UPDATE entity SET state = 'stopped', move_actor = 'ann', move_message = 'maintenance' WHERE …;
     Each move and each change of configuration becomes a history row. Entities are never deleted. */
   id           INTEGER PRIMARY KEY AUTOINCREMENT,  -- also the byte of <this file>.lock that its owner holds
   kind         TEXT NOT NULL,
@@ -118,13 +118,12 @@ CREATE TABLE entity(            /* a thing with a life: INSERT (kind, name, sour
   store        TEXT REFERENCES endpoint(name),
   config       TEXT NOT NULL DEFAULT '{}',         -- JSON object: options in the names of the flags ({"poll-interval":"5s"})
   checkpoint   TEXT,                               -- JSON object: what the last step left; changes with a move only
-  last_token   INTEGER NOT NULL DEFAULT 0,         -- the token for which the last_* columns speak; any other: the move was a plain one
-  last_actor   TEXT,                               -- who (a plain move: shell)
-  last_event   TEXT,                               -- which edge (a plain move: the only one that leads there)
-  last_code    TEXT,                               -- error code, when an error moved it
-  last_marker  TEXT,
-  last_message TEXT,                               -- why, for people
-  last_detail  TEXT,                               -- why, as JSON
+  move_actor   TEXT,                               -- the move_* columns speak for the UPDATE that sets them and are NULL again after it: who
+  move_event   TEXT,                               -- which edge; needed only where several lead there
+  move_code    TEXT,                               -- error code, when an error moved it
+  move_marker  TEXT,
+  move_message TEXT,                               -- why, for people
+  move_detail  TEXT,                               -- why, as JSON
   owner_pid    INTEGER,                            -- for people; the lock is the truth, and nothing expires by the clock
   owner_boot   TEXT,
   owner_start  INTEGER,                            -- start time of that process, clock ticks since boot
@@ -356,7 +355,7 @@ CREATE TRIGGER entity_insert BEFORE INSERT ON entity BEGIN
   SELECT RAISE(ABORT, 'entity: it is born in the initial state of its kind: leave state out')
    WHERE NEW.state <> '' AND NEW.state IS NOT (SELECT s.state FROM state s WHERE s.kind = NEW.kind AND s.initial = 1);
   SELECT RAISE(ABORT, 'entity: leave token, checkpoint and owner out')
-   WHERE NEW.token IS NOT 1 OR NEW.last_token NOT IN (0, 1) OR NEW.checkpoint IS NOT NULL OR NEW.owner_pid IS NOT NULL;
+   WHERE NEW.token IS NOT 1 OR NEW.checkpoint IS NOT NULL OR NEW.owner_pid IS NOT NULL;
   SELECT RAISE(ABORT, 'entity: config must be a JSON object')
    WHERE NOT coalesce(json_valid(NEW.config), 0) OR CASE WHEN json_valid(NEW.config) THEN json_type(NEW.config) END IS NOT 'object';
   SELECT RAISE(ABORT, 'entity: source is not an endpoint with role source: INSERT the endpoint first')
@@ -368,10 +367,10 @@ CREATE TRIGGER entity_insert BEFORE INSERT ON entity BEGIN
 END;
 CREATE TRIGGER entity_inserted AFTER INSERT ON entity BEGIN
   SELECT RAISE(ABORT, 'entity: leave id out, it is given') WHERE NEW.id < 1;
-  UPDATE entity SET state = (SELECT s.state FROM state s WHERE s.kind = NEW.kind AND s.initial = 1) WHERE id = NEW.id AND state = '';
+  UPDATE entity SET state = (SELECT s.state FROM state s WHERE s.kind = NEW.kind AND s.initial = 1), move_actor = NULL, move_event = NULL,
+         move_code = NULL, move_marker = NULL, move_message = NULL, move_detail = NULL WHERE id = NEW.id;
   INSERT INTO history(actor, entity_id, kind, name, token, from_state, event, to_state, message, detail, source, target, store, config)
-  SELECT CASE WHEN e.last_token = 1 THEN coalesce(e.last_actor, 'shell') ELSE 'shell' END, e.id, e.kind, e.name, e.token, NULL, 'created', e.state,
-         CASE WHEN e.last_token = 1 THEN e.last_message END, CASE WHEN e.last_token = 1 THEN e.last_detail END,
+  SELECT coalesce(NEW.move_actor, 'shell'), e.id, e.kind, e.name, e.token, NULL, 'created', e.state, NEW.move_message, NEW.move_detail,
          e.source, e.target, e.store, e.config
     FROM entity e WHERE e.id = NEW.id;
   SELECT RAISE(ABORT, 'entity: its history row was not written') -- a trigger or index of somebody's swallowed it
@@ -387,12 +386,12 @@ CREATE TRIGGER entity_update BEFORE UPDATE ON entity BEGIN
   SELECT RAISE(ABORT, 'entity: no edge leads there from its state: see the table transition')
    WHERE OLD.state <> '' AND NEW.state IS NOT OLD.state
      AND NOT EXISTS (SELECT 1 FROM transition t WHERE t.kind = OLD.kind AND t.from_state = OLD.state AND t.to_state = NEW.state);
-  SELECT RAISE(ABORT, 'entity: last_event is not an edge from its state to that one: see the table transition')
-   WHERE OLD.state <> '' AND NEW.state IS NOT OLD.state AND NEW.last_token = OLD.token + 1 AND NEW.last_event IS NOT NULL
+  SELECT RAISE(ABORT, 'entity: move_event is not an edge from its state to that one: see the table transition')
+   WHERE OLD.state <> '' AND NEW.state IS NOT OLD.state AND NEW.move_event IS NOT NULL
      AND NOT EXISTS (SELECT 1 FROM transition t WHERE t.kind = OLD.kind AND t.from_state = OLD.state AND t.to_state = NEW.state
-                                                  AND t.event = NEW.last_event);
-  SELECT RAISE(ABORT, 'entity: several events lead there: say which with last_event and last_token = token + 1')
-   WHERE OLD.state <> '' AND NEW.state IS NOT OLD.state AND (NEW.last_token <> OLD.token + 1 OR NEW.last_event IS NULL)
+                                                  AND t.event = NEW.move_event);
+  SELECT RAISE(ABORT, 'entity: several events lead there: say which with move_event')
+   WHERE OLD.state <> '' AND NEW.state IS NOT OLD.state AND NEW.move_event IS NULL
      AND 1 < (SELECT count(*) FROM transition t WHERE t.kind = OLD.kind AND t.from_state = OLD.state AND t.to_state = NEW.state);
   SELECT RAISE(ABORT, 'entity: checkpoint changes with a move only')
    WHERE NEW.checkpoint IS NOT OLD.checkpoint AND NEW.state IS OLD.state;
@@ -418,38 +417,33 @@ CREATE TRIGGER entity_update BEFORE UPDATE ON entity BEGIN
                    OR EXISTS (SELECT 1 FROM recorded r WHERE r.entity_id = OLD.id AND r.token IS OLD.token
                                  AND (r.state IS NOT OLD.state OR r.config IS NOT OLD.config OR r.source IS NOT OLD.source
                                       OR r.target IS NOT OLD.target OR r.store IS NOT OLD.store))));
-  -- the last_* columns speak for the move that sets them
-  SELECT RAISE(ABORT, 'entity: last_* columns speak for a move or configuration in the same UPDATE: set last_token = token + 1')
-   WHERE (NEW.last_token IS NOT OLD.last_token OR NEW.last_actor IS NOT OLD.last_actor OR NEW.last_event IS NOT OLD.last_event
-          OR NEW.last_code IS NOT OLD.last_code OR NEW.last_marker IS NOT OLD.last_marker OR NEW.last_message IS NOT OLD.last_message
-          OR NEW.last_detail IS NOT OLD.last_detail)
-     AND NOT (NEW.last_token IS OLD.token + 1
-              AND (NEW.state IS NOT OLD.state OR NEW.config IS NOT OLD.config OR NEW.source IS NOT OLD.source
-                   OR NEW.target IS NOT OLD.target OR NEW.store IS NOT OLD.store));
-  SELECT RAISE(ABORT, 'entity: last_event of a configuration is configured')
-   WHERE NEW.last_token IS OLD.token + 1 AND NEW.state IS OLD.state AND NEW.last_event IS NOT NULL AND NEW.last_event <> 'configured';
+  -- the move_* columns speak for a move
+  SELECT RAISE(ABORT, 'entity: move_* columns speak for a move or configuration in the same UPDATE')
+   WHERE coalesce(NEW.move_actor, NEW.move_event, NEW.move_code, NEW.move_marker, NEW.move_message, NEW.move_detail) IS NOT NULL
+     AND NEW.state IS OLD.state AND NEW.config IS OLD.config AND NEW.source IS OLD.source AND NEW.target IS OLD.target AND NEW.store IS OLD.store;
+  SELECT RAISE(ABORT, 'entity: the move_event of a configuration is configured')
+   WHERE NEW.state IS OLD.state AND NEW.move_event IS NOT NULL AND NEW.move_event <> 'configured';
 END;
 CREATE TRIGGER entity_updated AFTER UPDATE OF state, config, source, target, store ON entity
   WHEN OLD.state <> '' AND (NEW.state IS NOT OLD.state OR NEW.config IS NOT OLD.config OR NEW.source IS NOT OLD.source
                             OR NEW.target IS NOT OLD.target OR NEW.store IS NOT OLD.store)
 BEGIN
-  UPDATE entity SET token = token + 1 WHERE id = NEW.id AND token = OLD.token;      -- somebody who does not know of tokens
+  UPDATE entity SET token = OLD.token + 1, -- also for somebody who does not know of tokens
+         move_actor = NULL, move_event = NULL, move_code = NULL, move_marker = NULL, move_message = NULL, move_detail = NULL WHERE id = NEW.id;
   INSERT INTO history(actor, entity_id, kind, name, token, from_state, event, to_state, code, marker, message, detail, source, target, store, config)
-  SELECT CASE WHEN s.speaks THEN coalesce(e.last_actor, 'shell') ELSE 'shell' END, e.id, e.kind, e.name, e.token, OLD.state,
+  SELECT coalesce(NEW.move_actor, 'shell'), e.id, e.kind, e.name, e.token, OLD.state,
          CASE WHEN NEW.state IS OLD.state THEN 'configured'
-              WHEN s.speaks AND e.last_event IS NOT NULL THEN e.last_event
-              ELSE (SELECT t.event FROM transition t WHERE t.kind = e.kind AND t.from_state = OLD.state AND t.to_state = NEW.state) END,
-         e.state, CASE WHEN s.speaks THEN e.last_code END, CASE WHEN s.speaks THEN e.last_marker END,
-         CASE WHEN s.speaks THEN e.last_message END, CASE WHEN s.speaks THEN e.last_detail END,
+              ELSE coalesce(NEW.move_event, (SELECT t.event FROM transition t
+                                              WHERE t.kind = OLD.kind AND t.from_state = OLD.state AND t.to_state = NEW.state)) END,
+         e.state, NEW.move_code, NEW.move_marker, NEW.move_message, NEW.move_detail,
          CASE WHEN s.config THEN e.source END, CASE WHEN s.config THEN e.target END, CASE WHEN s.config THEN e.store END,
          CASE WHEN s.config THEN e.config END
     FROM entity e,
-         (SELECT NEW.last_token IS OLD.token + 1 AS speaks,
-                 NEW.config IS NOT OLD.config OR NEW.source IS NOT OLD.source OR NEW.target IS NOT OLD.target OR NEW.store IS NOT OLD.store AS config) s
+         (SELECT NEW.config IS NOT OLD.config OR NEW.source IS NOT OLD.source OR NEW.target IS NOT OLD.target OR NEW.store IS NOT OLD.store AS config) s
    WHERE e.id = NEW.id;
   SELECT RAISE(ABORT, 'entity: its history row was not written') -- a trigger or index of somebody's swallowed it
    WHERE NOT EXISTS (SELECT 1 FROM recorded r JOIN entity e ON e.id = r.entity_id
-                      WHERE e.id = NEW.id AND r.state = e.state AND r.token = e.token AND r.config = e.config
+                      WHERE e.id = NEW.id AND r.state = e.state AND r.token = e.token AND e.token = OLD.token + 1 AND r.config = e.config
                         AND r.source IS e.source AND r.target IS e.target AND r.store IS e.store);
 END;
 CREATE TRIGGER entity_delete BEFORE DELETE ON entity BEGIN SELECT RAISE(ABORT, 'entity: entities are never deleted: their history stays'); END;

@@ -1,7 +1,7 @@
 /* DESIGN: entities, owned and advanced.
  *  1. Advance is the only way an engine moves anything: one transaction WHERE token = mine AND state = seen. Zero rows mean that somebody else
  *     moved it: the caller looks again, it is no error.
- *  2. History is written by the triggers, from the last_* columns of the same UPDATE, so it cannot be forgotten.
+ *  2. History is written by the triggers, from the move_* columns of the same UPDATE, so it cannot be forgotten.
  *  3. Owning is the lock (lock.c); the owner columns are for people. What was read before owning is read again after. */
 #include <errno.h>
 #include <inttypes.h>

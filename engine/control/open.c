@@ -107,7 +107,7 @@ static int set_up(struct control *c, struct err *e) {
     sqlite3_db_config(c->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
     sqlite3_db_config(c->db, SQLITE_DBCONFIG_DQS_DML, 0, NULL);
     sqlite3_db_config(c->db, SQLITE_DBCONFIG_DQS_DDL, 0, NULL);
-    if (db_exec(c, "PRAGMA trusted_schema = OFF", e) < 0 || make_wal(c, e) < 0) return -1;
+    if (make_wal(c, e) < 0) return -1;
     return db_exec(c,
                    "PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA secure_delete = ON; PRAGMA journal_size_limit = 67108864;"
                    "PRAGMA temp_store = MEMORY",

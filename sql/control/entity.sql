@@ -7,17 +7,17 @@ SELECT id, kind, name, state, token, config, checkpoint, source, target, store F
 SELECT id, kind, name, state, token, config, checkpoint, source, target, store FROM entity WHERE id = :id;
 --| name: entity_insert
 --| in: kind TEXT, name TEXT, source TEXT, target TEXT, store TEXT, config TEXT, actor TEXT
-INSERT INTO entity(kind, name, source, target, store, config, last_token, last_actor)
-VALUES (:kind, :name, :source, :target, :store, coalesce(:config, '{}'), 1, :actor);
+INSERT INTO entity(kind, name, source, target, store, config, move_actor)
+VALUES (:kind, :name, :source, :target, :store, coalesce(:config, '{}'), :actor);
 --| name: entity_configure
 --| in: id INTEGER, source TEXT, target TEXT, store TEXT, config TEXT, actor TEXT
-UPDATE entity SET source = :source, target = :target, store = :store, config = coalesce(:config, config), token = token + 1, last_token = token + 1,
-       last_actor = :actor, last_event = 'configured', last_code = NULL, last_marker = NULL, last_message = NULL, last_detail = NULL
+UPDATE entity SET source = :source, target = :target, store = :store, config = coalesce(:config, config), token = token + 1,
+       move_actor = :actor
  WHERE id = :id AND (source IS NOT :source OR target IS NOT :target OR store IS NOT :store OR config IS NOT coalesce(:config, config));
 --| name: entity_advance
 --| in: id INTEGER, token INTEGER, seen TEXT, to TEXT, event TEXT, actor TEXT, code TEXT, marker TEXT, message TEXT, detail TEXT, checkpoint TEXT
-UPDATE entity SET state = :to, token = token + 1, checkpoint = coalesce(:checkpoint, checkpoint), last_token = token + 1, last_actor = :actor,
-       last_event = :event, last_code = :code, last_marker = :marker, last_message = :message, last_detail = :detail
+UPDATE entity SET state = :to, token = token + 1, checkpoint = coalesce(:checkpoint, checkpoint), move_actor = :actor, move_event = :event,
+       move_code = :code, move_marker = :marker, move_message = :message, move_detail = :detail
  WHERE id = :id AND token = :token AND state = :seen;
 --| name: entity_own
 --| in: id INTEGER, pid INTEGER, boot TEXT, start INTEGER, since INTEGER
