@@ -6,7 +6,7 @@
  *    Without metatables no C function of the library runs Lua code that the hook does not see, or loops by a forged length.
  * 3. Every load and call has a budget of steps, of bytes held, of bytes asked for, and a deadline. A limit that is met sticks ("tripped") until
  *    the call has returned: pcall raises again, the hook raises at each further instruction, and the host looks at the flag last, so nothing
- *    inside can swallow it.
+ *    inside can swallow it. A message handler is not run then: it would run inside the hook, where no hook watches it.
  * 4. Work inside C functions is bounded too: pattern matching is our own and counts its steps, repetition and table moves pay by their size.
  * 5. No Lua error escapes: each entry runs under a protected call, and the host is usable afterwards. */
 #include "engine/lua/host.h"
@@ -32,6 +32,7 @@ struct lua_host {
     uint64_t asked, steps; /* during this call */
     int64_t deadline;
     enum trip trip;
+    char name[128];        /* of the last chunk, for messages */
     bool denied;           /* the last request was denied: the interpreter collects and asks once more */
 };
 
@@ -95,20 +96,20 @@ int sandbox_tripped(lua_State *L) {
     return host_of(L)->trip != TRIP_NONE;
 }
 
-static int refuse(struct lua_host *h, const char *name, int rc, struct err *e) {
+static int refuse(struct lua_host *h, int rc, struct err *e) {
     lua_State *L = h->L;
     /* No conversion here: that could fail outside a protected call. */
     const char *why = h->trip ? trip_texts[h->trip]
                       : lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1)
                       : rc == LUA_ERRMEM ? "it took too much memory"
                                          : "it raised an error that is no text";
-    err_set(e, CODE_POLICY, "policy '%s' failed: %.512s", name, why);
+    err_set(e, CODE_POLICY, "policy '%s' failed: %.512s", h->name, why);
     lua_settop(L, 0);
     return -1;
 }
 
 /* Run a C function under the limits; it finds `arg` as its only argument. */
-static int guarded(struct lua_host *h, lua_CFunction f, void *arg, const char *name, struct err *e) {
+static int guarded(struct lua_host *h, lua_CFunction f, void *arg, struct err *e) {
     h->asked = h->steps = 0;
     h->trip = TRIP_NONE;
     h->denied = false;
@@ -119,7 +120,7 @@ static int guarded(struct lua_host *h, lua_CFunction f, void *arg, const char *n
     lua_pushlightuserdata(h->L, arg);
     int rc = lua_pcall(h->L, 1, 0, 0);
     lua_sethook(h->L, NULL, 0, 0);
-    if (rc != LUA_OK || h->trip) rc = refuse(h, name, rc, e);
+    if (rc != LUA_OK || h->trip) rc = refuse(h, rc, e);
     lua_settop(h->L, 0);
     return rc;
 }
@@ -128,13 +129,14 @@ struct lua_host *lua_host_open(const struct lua_limits *lim, struct err *e) {
     struct lua_host *h = mem_alloc(sizeof *h, e);
     if (!h) return NULL;
     h->lim = lim ? *lim : LUA_LIMITS_DEFAULT;
+    snprintf(h->name, sizeof h->name, "sandbox");
     if (!(h->L = lua_newstate(allocate, h))) {
         err_set(e, CODE_NO_MEMORY, "no memory for a policy");
         mem_free(h);
         return NULL;
     }
     *(struct lua_host **)lua_getextraspace(h->L) = h;
-    if (guarded(h, sandbox_globals, NULL, "sandbox", e) < 0) {
+    if (guarded(h, sandbox_globals, NULL, e) < 0) {
         lua_host_close(h);
         return NULL;
     }
@@ -165,7 +167,8 @@ static int run_chunk(lua_State *L) {
 int lua_host_load(struct lua_host *h, const char *name, const char *text, size_t n, struct err *e) {
     struct chunk c = {name, text, n};
     if (n > CHUNK_MAX) return err_set(e, CODE_POLICY, "policy '%s' has %zu bytes; at most %zu are read", name, n, CHUNK_MAX);
-    return guarded(h, run_chunk, &c, name, e);
+    snprintf(h->name, sizeof h->name, "%s", name);
+    return guarded(h, run_chunk, &c, e);
 }
 
 struct question { const char *function; bool found; };
@@ -179,7 +182,7 @@ static int look_up(lua_State *L) {
 bool lua_host_has(struct lua_host *h, const char *function) {
     struct question q = {function, false};
     struct err e = {0};
-    return guarded(h, look_up, &q, function, &e) == 0 && q.found;
+    return guarded(h, look_up, &q, &e) == 0 && q.found;
 }
 
 struct call { const char *function; const struct lua_field *f; size_t nf; struct lua_result *out; };
@@ -212,5 +215,5 @@ static int run_call(lua_State *L) {
 
 int lua_host_call(struct lua_host *h, const char *function, const struct lua_field *f, size_t nf, struct lua_result *out, struct err *e) {
     struct call c = {function, f, nf, out};
-    return guarded(h, run_call, &c, function, e);
+    return guarded(h, run_call, &c, e);
 }

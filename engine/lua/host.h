@@ -15,7 +15,7 @@ struct lua_limits {
     uint64_t steps;        /* instructions, pattern steps and the like of one load or call */
     int64_t deadline_us;   /* of one load or call; the last resort for what steps do not measure well */
 };
-#define LUA_LIMITS_DEFAULT ((struct lua_limits){4u << 20, 64u << 20, 1000000, 1000000})
+#define LUA_LIMITS_DEFAULT ((struct lua_limits){4u << 20, 64u << 20, 1000000, 500000})
 
 struct lua_host;
 struct lua_host *lua_host_open(const struct lua_limits *lim, struct err *e); /* NULL on error; lim NULL: the default */
@@ -32,7 +32,8 @@ struct lua_field { const char *key; enum lua_kind kind; const char *s; double n;
 #define LUA_FIELD_BOOL(k, v) ((struct lua_field){(k), LUA_IS_BOOL, NULL, 0, (v)})
 
 struct lua_result { enum lua_kind kind; double n; bool b; char s[256]; /* cut */ };
-/* Call a global function with one table; its first result. CODE_POLICY when it errs or meets a limit; the host stays usable. */
+/* Call a global function with one table; its first result. CODE_POLICY when it errs or meets a limit; the host stays usable.
+ * What a call puts into globals stays until the host is closed: who needs a pure function opens a host for each call. */
 int lua_host_call(struct lua_host *h, const char *function, const struct lua_field *f, size_t nf, struct lua_result *out, struct err *e);
 size_t lua_host_bytes(const struct lua_host *h); /* held now */
 

@@ -25,12 +25,23 @@ static int safe_pcall(lua_State *L) {
     return protected_end(L, lua_pcall(L, lua_gettop(L) - 1, LUA_MULTRET, 0), 1);
 }
 
+/* A limit is raised from within the hook, and the handler would run there, with the hook off and so without any limit. */
+static int safe_handler(lua_State *L) {
+    if (sandbox_tripped(L)) return 1;
+    lua_settop(L, 1);
+    lua_pushvalue(L, lua_upvalueindex(1));
+    lua_insert(L, 1);
+    lua_call(L, 1, 1);
+    return 1;
+}
+
 static int safe_xpcall(lua_State *L) {
     luaL_checktype(L, 2, LUA_TFUNCTION);
     lua_pushvalue(L, 2);
+    lua_pushcclosure(L, safe_handler, 1);
     lua_pushvalue(L, 1);
     lua_replace(L, 2);
-    lua_replace(L, 1);   /* 1: handler, 2: function, 3…: arguments */
+    lua_replace(L, 1); /* 1: handler, 2: function, 3…: arguments */
     return protected_end(L, lua_pcall(L, lua_gettop(L) - 2, LUA_MULTRET, 1), 2);
 }
 
@@ -87,9 +98,14 @@ static int paid_by_length(lua_State *L) { /* insert, remove */
     return call_original(L);
 }
 
+static void pay_range(lua_State *L, lua_Integer from, lua_Integer to) {
+    uint64_t n = to >= from ? (uint64_t)to - (uint64_t)from : 0;
+    sandbox_spend(L, n < UINT64_MAX ? n + 1 : n);
+}
+
 static int paid_move(lua_State *L) {
     lua_Integer from = luaL_checkinteger(L, 2), to = luaL_checkinteger(L, 3);
-    if (to >= from) sandbox_spend(L, (uint64_t)to - (uint64_t)from + 1);
+    pay_range(L, from, to);
     return call_original(L);
 }
 
@@ -112,7 +128,7 @@ static int paid_unpack(lua_State *L) {
     luaL_checktype(L, 1, LUA_TTABLE);
     lua_Integer from = luaL_optinteger(L, 2, 1);
     lua_Integer to = lua_isnoneornil(L, 3) ? (lua_Integer)lua_rawlen(L, 1) : luaL_checkinteger(L, 3);
-    if (to >= from) sandbox_spend(L, (uint64_t)to - (uint64_t)from + 1);
+    pay_range(L, from, to);
     return call_original(L);
 }
 
@@ -120,7 +136,7 @@ static int paid_concat(lua_State *L) {
     luaL_checktype(L, 1, LUA_TTABLE);
     lua_Integer from = luaL_optinteger(L, 3, 1);
     lua_Integer to = lua_isnoneornil(L, 4) ? (lua_Integer)lua_rawlen(L, 1) : luaL_checkinteger(L, 4);
-    if (to >= from) sandbox_spend(L, (uint64_t)to - (uint64_t)from + 1);
+    pay_range(L, from, to);
     return call_original(L);
 }
 
