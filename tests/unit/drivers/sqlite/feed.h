@@ -22,6 +22,8 @@ struct feed {
     struct mrow *rows; size_t n, cap;
     struct batch b;
     struct pos at;
+    struct shape *told[64]; size_t ntold; /* what downstream knows: what a new stream is opened with */
+    struct { struct mrow *rows; size_t n; struct pos at; struct shape *told[64]; size_t ntold; } saved;
     int broken_law, missing, commits, truncates, shapes, inserts, updates, deletes;
     size_t max_bytes;
     const char *const *exclude; size_t nexclude;
@@ -115,6 +117,18 @@ static void apply_shape(struct feed *f, const struct change *c) { /* columns by 
     }
 }
 
+static void feed_told(struct feed *f, const struct change *c) {
+    struct err e = {0};
+    size_t i = 0;
+    while (i < f->ntold && f->told[i]->oid != c->shape->oid) i++;
+    law(f, (c->old_shape == NULL) == (i == f->ntold), "a shape before that downstream does not have", c->shape);
+    if (c->old_shape && i < f->ntold) law(f, strcmp(c->old_shape->digest, f->told[i]->digest) == 0, "another shape before than downstream has", c->shape);
+    if (i == 64) return;
+    if (i < f->ntold) shape_free(f->told[i]);
+    else f->ntold++;
+    f->told[i] = shape_copy(c->shape, &e);
+}
+
 static void feed_apply(struct feed *f, const struct change *c) {
     long at;
     if (f->verbose) note("change %d table %s", c->op, c->shape ? c->shape->name : "-");
@@ -148,6 +162,7 @@ static void feed_apply(struct feed *f, const struct change *c) {
         f->shapes++;
         law(f, c->old_shape != c->shape, "a shape that did not change", c->shape);
         apply_shape(f, c);
+        feed_told(f, c);
         break;
     case CHANGE_COMMIT:
         f->commits++;
@@ -205,7 +220,51 @@ __attribute__((unused)) static void feed_file(struct feed *f, const char *sql) {
 
 static void feed_stream(struct feed *f) {
     struct err e = {0};
-    if (ops()->stream_open(f->s, &f->at, f->c->tables, f->c->ntables, &f->st, &e) < 0) die("stream_open", &e);
+    if (ops()->stream_open(f->s, &f->at, f->told, f->ntold, &f->st, &e) < 0) die("stream_open", &e);
+}
+
+/* Remember downstream's durable state; a crash goes back to it and reads again from there. */
+static void rows_copy(struct mrow *to, const struct mrow *from, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        to[i] = (struct mrow){from[i].oid, from[i].n, calloc((size_t)from[i].n, sizeof(struct mval))};
+        for (int k = 0; k < from[i].n; k++) {
+            to[i].v[k] = from[i].v[k];
+            to[i].v[k].p = malloc(from[i].v[k].len + 1u);
+            memcpy(to[i].v[k].p, from[i].v[k].p, from[i].v[k].len);
+        }
+    }
+}
+static void saved_free(struct feed *f) {
+    for (size_t i = 0; i < f->saved.n; i++) row_free(&f->saved.rows[i]);
+    free(f->saved.rows);
+    for (size_t i = 0; i < f->saved.ntold; i++) shape_free(f->saved.told[i]);
+    memset(&f->saved, 0, sizeof f->saved);
+}
+__attribute__((unused)) static void feed_save(struct feed *f) {
+    struct err e = {0};
+    saved_free(f);
+    f->saved.rows = calloc(f->n + 1, sizeof *f->rows);
+    f->saved.n = f->n;
+    rows_copy(f->saved.rows, f->rows, f->n);
+    f->saved.at = f->at;
+    for (size_t i = 0; i < f->ntold; i++) f->saved.told[i] = shape_copy(f->told[i], &e);
+    f->saved.ntold = f->ntold;
+}
+__attribute__((unused)) static void feed_crash(struct feed *f) {
+    struct err e = {0};
+    ops()->stream_close(f->st);
+    for (size_t i = 0; i < f->n; i++) row_free(&f->rows[i]);
+    free(f->rows);
+    for (size_t i = 0; i < f->ntold; i++) shape_free(f->told[i]);
+    f->rows = calloc(f->saved.n + 1, sizeof *f->rows);
+    f->n = f->saved.n;
+    f->cap = f->saved.n + 1;
+    rows_copy(f->rows, f->saved.rows, f->n);
+    f->at = f->saved.at;
+    for (size_t i = 0; i < f->saved.ntold; i++) f->told[i] = shape_copy(f->saved.told[i], &e);
+    f->ntold = f->saved.ntold;
+    if (ops()->check(f->s, &f->at, &f->at, &e) < 0) die("check", &e);
+    feed_stream(f);
 }
 
 __attribute__((unused)) static void feed_begin(struct feed *f, const char *sql) {
@@ -216,6 +275,8 @@ __attribute__((unused)) static void feed_begin(struct feed *f, const char *sql) 
     if (batch_init(&f->b, 4096, &e) < 0 || ops()->catalog(f->s, true, &f->c, &e) < 0 || ops()->anchor(f->s, f->c, &f->at, &snap, &e) < 0) die("anchor", &e);
     for (size_t i = 0; i < f->c->ntables; i++) read_table(snap, f->c->tables[i], row_to_model, f);
     ops()->snapshot_close(snap);
+    for (size_t i = 0; i < f->c->ntables && i < 64; i++) f->told[f->ntold++] = shape_copy(f->c->tables[i], &e);
+    for (size_t i = 0; i < f->ntold; i++) f->told[i]->table = (uint32_t)i + 1;
     feed_stream(f);
 }
 
@@ -304,9 +365,11 @@ __attribute__((unused)) static bool feed_same(struct feed *f) {
 
 __attribute__((unused)) static void feed_end(struct feed *f) {
     char cmd[128];
-    ops()->stream_close(f->st);
-    ops()->close(f->s);
+    if (f->st) ops()->stream_close(f->st);
+    if (f->s) ops()->close(f->s);
     catalog_free(f->c);
+    saved_free(f);
+    for (size_t i = 0; i < f->ntold; i++) shape_free(f->told[i]);
     if (f->b.arena) batch_free(&f->b);
     for (size_t i = 0; i < f->n; i++) row_free(&f->rows[i]);
     free(f->rows);
