@@ -226,6 +226,7 @@ static const char *run(struct match *m, int i, const char *s) {
         }
         case ITEM_BACKREF: {
             size_t n = m->cap[it->a].n;
+            if (m->cap[it->a].state == CAP_PLACE) return NULL; /* a place is no text to find again */
             sandbox_spend(m->L, n / 16 + 1);
             if ((size_t)(m->end - s) < n || memcmp(m->cap[it->a].p, s, n) != 0) return NULL;
             s += n;

@@ -134,6 +134,7 @@ static void patterns_answer_as_usual(void) {
     gives(F("('f(a(b)c)d'):match('%b()')"), "(a(b)c)");
     gives(F("('THE (quick) fox'):find('%f[%a]%a+%f[%A]', 5)"), "6|10");
     gives(F("('say \"hi\" now'):match('([\"\\'])(.-)%1')"), "\"|hi");
+    gives(F("('aa'):match('()%1')"), "nil");
     gives(F("('x-]y'):match('[]-]+')"), "-]");
     gives(F("('a-z'):match('[a-]+')"), "a-");
     gives(F("('abc1'):match('[^%d]+')"), "abc");
