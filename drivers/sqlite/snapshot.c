@@ -125,7 +125,8 @@ int sq_reader_next(struct reader *r, const char **p, size_t *n, uint64_t *rows, 
             }
             if (sq_value(r->st, col++, &r->t->cols[i], false, r->scratch, &r->row[i], e) < 0) { got = -1; break; }
         }
-        if (got < 0 || (got = row_encode(&r->block, r->row, r->t->ncols, e)) < 0) break;
+        if (got > 0 && row_encode(&r->block, r->row, r->t->ncols, e) < 0) got = -1;
+        if (got < 0) break;
         ++*rows;
         if (arena_bytes(r->scratch) > MiB(1)) arena_reset(r->scratch);
     }
