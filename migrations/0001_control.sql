@@ -156,7 +156,7 @@ CREATE TABLE history(           /* every birth, move and configuration of an ent
 CREATE INDEX history_by_entity ON history(entity_id, id);
 
 CREATE TABLE history_seal(      /* SHA-256 over the seal before it and the history rows since, the shell's included; written at the end of every
-                                   write transaction of the engine. `sluice control check` verifies all of them, an open the last one. Rows after the
+                                   write transaction of the engine. `sluice control check` verifies all of them, an open the last 256. Rows after the
                                    last seal are protected by triggers alone; someone who rewrites rows and seals both is outside what this can show. */
   id    INTEGER PRIMARY KEY AUTOINCREMENT,
   upto  INTEGER NOT NULL,       -- the last history row in it

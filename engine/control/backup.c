@@ -36,6 +36,8 @@ int control_backup(struct control *c, const char *to_path, struct err *e) {
     fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600); /* VACUUM INTO takes an empty file, with this mode */
     if (fd < 0) { err_set(e, CODE_IO, "cannot write '%s': %s", tmp, strerror(errno)); goto out; }
     close(fd);
+    /* A handle that only looks may not write anything, not even another file. */
+    if (c->inspect && db_exec(c, "PRAGMA query_only = OFF", e) < 0) goto out;
     int src = sqlite3_prepare_v2(c->db, "VACUUM INTO ?1", -1, &s, NULL);
     if (src == SQLITE_OK) src = sqlite3_bind_text(s, 1, tmp, -1, SQLITE_STATIC);
     if (src == SQLITE_OK) src = sqlite3_step(s);
@@ -47,6 +49,7 @@ int control_backup(struct control *c, const char *to_path, struct err *e) {
     rc = sync_path(slash ? dir : ".", O_DIRECTORY, e);
 out:
     sqlite3_finalize(s);
+    if (c->inspect) sqlite3_exec(c->db, "PRAGMA query_only = ON", NULL, NULL, NULL);
     if (tmp && fd >= 0) unlink(tmp);
     mem_free(tmp);
     mem_free(dir);

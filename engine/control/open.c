@@ -1,7 +1,7 @@
 /* DESIGN: opening the control DB.
  *  1. Nothing is written before the place was found fit: a local file system, a file that is empty or ours, a version that we know.
  *  2. The file appears with mode 0600 and is never opened beside SQLite once it is one: closing any other descriptor of it would drop SQLite's locks.
- *  3. An open that returns has verified tables, triggers and guarded rows against the migrations and the last seal against history; `inspect` opens
+ *  3. An open that returns has verified tables, triggers and guarded rows against the migrations and the last 256 seals against history; `inspect` opens
  *     what fails that, read-only, so that `sluice control check` can tell what is wrong.
  *  4. Passwords that a shell wrote in clear are sealed before anything else uses them. */
 #include <errno.h>
@@ -19,6 +19,7 @@
 #include "engine/control/room.h"
 
 #define WAIT_US (60 * INT64_C(1000000))
+#define OPEN_SEALS 256 /* an open verifies the last so many; `sluice control check` all of them */
 
 static char *default_path(struct err *e) {
     const char *env = getenv("SLUICE_CONTROL"), *home;
@@ -139,7 +140,7 @@ static int check_intact(struct control *c, const struct migration *list, size_t 
     int rc = txn_begin(&t, c, TXN_READ, e);
     if (rc == 0) {
         rc = tamper_check(c, list, n, version, true, &found, &nfound, e);
-        if (rc == 0 && nfound == 0) rc = seal_verify(c, false, &found, &nfound, e);
+        if (rc == 0 && nfound == 0) rc = seal_verify(c, OPEN_SEALS, &found, &nfound, e);
         rc = txn_end(&t, rc, e);
     }
     if (rc == 0 && nfound) {

@@ -58,7 +58,7 @@ void control_patience(struct control *c, int64_t wait_us); /* busy timeout; nega
 /* ---- the other files ---------------------------------------------------------------------------------------------------- */
 
 int seal_append(struct control *c, struct err *e);                               /* inside a write transaction */
-int seal_verify(struct control *c, bool all, struct buf *findings, size_t *n, struct err *e);
+int seal_verify(struct control *c, int64_t last_seals, struct buf *findings, size_t *n, struct err *e); /* INT64_MAX: all */
 
 struct migration { int version; const char *name, *sql; };
 int migration_list(struct migration *list, size_t cap, size_t *n, struct err *e); /* the compiled ones, in order */

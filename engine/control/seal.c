@@ -78,18 +78,17 @@ int seal_append(struct control *c, struct err *e) {
     return stmt_run(c, s, e);
 }
 
-int seal_verify(struct control *c, bool all, struct buf *findings, size_t *n, struct err *e) {
+int seal_verify(struct control *c, int64_t last_seals, struct buf *findings, size_t *n, struct err *e) {
     char prev[65] = "", hex[65];
     int64_t after = 0, last, rows;
     int rc = -1, more;
     sqlite3_stmt *s = stmt_get(c, "control/seals", e);
     if (!s) return -1;
-    stmt_int(c, s, ":last", all ? INT64_MAX : 2);
+    stmt_int(c, s, ":last", last_seals < INT64_MAX ? last_seals + 1 : INT64_MAX);
     while ((more = stmt_step(c, s, e)) > 0) {
         int64_t id = sqlite3_column_int64(s, 0), upto = sqlite3_column_int64(s, 1), sealed_rows = sqlite3_column_int64(s, 2);
         const char *sealed = stmt_str(s, 3);
-        bool skip = !all && sqlite3_column_int(s, 4); /* the one before the last only gives its text */
-        if (!skip) {
+        if (prev[0] || sqlite3_column_int(s, 4)) { /* else it only gives its text to the next */
             if (seal_compute(c, prev, after, upto, hex, &last, &rows, e) < 0) goto out;
             if ((strcmp(hex, sealed) != 0 || rows != sealed_rows || last != upto) &&
                 finding_add(findings, n, e, "seal %" PRId64 " is broken: history rows %" PRId64 " to %" PRId64 " are not what was sealed", id,

@@ -10,8 +10,8 @@ SELECT id, upto, sha256, (SELECT coalesce(max(id), 0) FROM history) FROM history
 --| in: upto INTEGER, rows INTEGER, sha256 TEXT
 INSERT INTO history_seal(upto, rows, sha256) VALUES (:upto, :rows, :sha256);
 --| name: seals
---| in: last INTEGER   out: id INTEGER, upto INTEGER, rows INTEGER, sha256 TEXT, earlier INTEGER
-SELECT id, upto, rows, sha256, id <> (SELECT max(id) FROM history_seal)
+--| in: last INTEGER   out: id INTEGER, upto INTEGER, rows INTEGER, sha256 TEXT, first INTEGER
+SELECT id, upto, rows, sha256, id = (SELECT min(id) FROM history_seal)
   FROM (SELECT * FROM history_seal ORDER BY id DESC LIMIT :last) ORDER BY id;
 --| name: export
 --| out: line TEXT

@@ -137,9 +137,21 @@ static void a_swallowed_history_row_stops_the_move(void) {
     free(after);
 }
 
+/* For fixtures/make.sh: the filled DB as a dump, its sealed password without meaning elsewhere. */
+static int leave_fixture(const char *path) {
+    char cmd[900];
+    snprintf(cmd, sizeof cmd, "sqlite3 '%s' .dump > '%.500s'", help_path, path);
+    return system(cmd);
+}
+
 int main(void) {
     help_begin();
     fill();
+    if (getenv("SLUICE_FIXTURE")) {
+        int rc = leave_fixture(getenv("SLUICE_FIXTURE"));
+        help_end();
+        return rc != 0;
+    }
     hostile_statements_change_nothing("");
     hostile_statements_change_nothing("PRAGMA recursive_triggers = ON; PRAGMA foreign_keys = ON; ");
     a_shell_moves_along_edges_and_is_recorded();
