@@ -2,7 +2,8 @@
  *
  * One way from a value to a canonical text, used for checking and for converting: read it in any accepted spelling, write it canonically;
  * what was canonical comes out unchanged, and a strict caller refuses what did not.
- * 1. Decimal digits are moved as text (struct digits): no numeric ever becomes a double. Only floats, which are doubles, are compared as such.
+ * 1. Decimal digits are moved as text (struct digits): no numeric ever becomes a double. Only floats, which are doubles, are compared as
+ * such.
  * 2. A value fits or is refused: nothing is rounded, cut, padded or guessed.
  * 3. Messages show numbers, dates and the like, never the content of texts, bytes or JSON. */
 #include "engine/base/convert.h"
@@ -29,8 +30,9 @@ struct canon {
 
 const char *convert_excerpt(const char *p, size_t n, char out[40]) {
     size_t k = n < 32 ? n : 32;
-    for (size_t i = 0; i < k; i++) out[i] = p[i] >= 0x20 && p[i] < 0x7f ? p[i] : '?';
-    strcpy(out + k, n > k ? "..." : "");
+    for (size_t i = 0; i < k; i++)
+        out[i] = p[i] >= 0x20 && p[i] < 0x7f ? p[i] : '?';
+    memcpy(out + k, n > k ? "..." : "\0\0\0", 4);
     return out;
 }
 
@@ -51,12 +53,12 @@ static bool is_word(const char *p, size_t n, const char *word) {
 
 /* A decimal number: its digits without leading or trailing zeros, where they stand in the text given, and the power of ten of the first. */
 struct digits {
-    const char *p, *end;  /* from the first digit that is not zero to behind the last one; may hold a point */
+    const char *p, *end; /* from the first digit that is not zero to behind the last one; may hold a point */
     bool negative;
-    int64_t top;          /* digits before the point; 0 or less: zeros behind it (0.05 has -1); 0 for zero */
-    int64_t low;          /* power of ten of the last digit: 0 for whole numbers without trailing zeros */
-    size_t count;         /* 0: the number is zero */
-    int64_t written;      /* digits written behind the point, trailing zeros included */
+    int64_t top;     /* digits before the point; 0 or less: zeros behind it (0.05 has -1); 0 for zero */
+    int64_t low;     /* power of ten of the last digit: 0 for whole numbers without trailing zeros */
+    size_t count;    /* 0: the number is zero */
+    int64_t written; /* digits written behind the point, trailing zeros included */
 };
 
 /* [+-]digits[.digits][e[+-]digits], a digit on at least one side. */
@@ -112,7 +114,8 @@ static size_t digits_write(const struct digits *d, char *out) {
     int64_t at = d->top;
     if (at <= 0) {
         *o++ = '0', *o++ = '.';
-        for (; at < 0; at++) *o++ = '0';
+        for (; at < 0; at++)
+            *o++ = '0';
         at = -1; /* the point stands */
     }
     for (const char *q = d->p; q < d->end; q++) {
@@ -121,19 +124,22 @@ static size_t digits_write(const struct digits *d, char *out) {
         *o++ = *q;
         if (at > 0) at--;
     }
-    for (; at > 0; at--) *o++ = '0';
+    for (; at > 0; at--)
+        *o++ = '0';
     return (size_t)(o - out);
 }
 
 /* Canonical without help: the spelling that PostgreSQL prints, with the zeros behind the point that the number was given. */
 static bool numeric_plain(const char *p, size_t n) {
     size_t i = n && p[0] == '-', whole = i;
-    while (i < n && p[i] >= '0' && p[i] <= '9') i++;
+    while (i < n && p[i] >= '0' && p[i] <= '9')
+        i++;
     if (i == whole || (p[whole] == '0' && i - whole > 1)) return false;
     if (i < n) {
         size_t behind = ++i;
         if (p[i - 1] != '.') return false;
-        while (i < n && p[i] >= '0' && p[i] <= '9') i++;
+        while (i < n && p[i] >= '0' && p[i] <= '9')
+            i++;
         if (i == behind || i != n) return false;
     }
     return true;
@@ -161,9 +167,12 @@ static int numeric_canon(const struct column *to, const char *p, size_t n, bool 
     return 0;
 }
 
-static const struct { enum ltype type; const char *min, *max; } int_ranges[] = {
+static const struct {
+    enum ltype type;
+    const char *min, *max;
+} int_ranges[] = {
     {LT_INT16, "32768", "32767"}, {LT_INT32, "2147483648", "2147483647"}, {LT_INT64, "9223372036854775808", "9223372036854775807"},
-    {LT_UINT16, "", "65535"}, {LT_UINT32, "", "4294967295"}, {LT_UINT64, "", "18446744073709551615"},
+    {LT_UINT16, "", "65535"},     {LT_UINT32, "", "4294967295"},          {LT_UINT64, "", "18446744073709551615"},
 };
 
 static int int_check(const struct column *to, const char *p, size_t n, struct err *e) {
@@ -188,7 +197,8 @@ static int float_check(const struct column *to, const char *p, size_t n, double 
     struct digits d;
     *v = 0;
     if (is_text(p, n, "NaN") || is_text(p, n, "Infinity") || is_text(p, n, "-Infinity")) return *v = HUGE_VAL, 0;
-    if (n > FLOAT_TEXT_MAX || digits_read(p, n, &d) < 0 || p[0] == '+' || p[0] == '.' || p[n - 1] == '.') return no(e, to, p, n, "is not a");
+    if (n > FLOAT_TEXT_MAX || digits_read(p, n, &d) < 0 || p[0] == '+' || p[0] == '.' || p[n - 1] == '.')
+        return no(e, to, p, n, "is not a");
     memcpy(text, p, n);
     text[n] = 0;
     errno = 0;
@@ -211,8 +221,10 @@ static int text_check(const struct column *to, const char *p, size_t n, struct e
     if (!text_utf8_valid(p, n)) return err_set(e, CODE_VALUE_UNREPRESENTABLE, "a text of %zu bytes is not valid UTF-8", n);
     if (to->type != LT_TEXT || to->length < 0 || n <= (size_t)to->length) return 0;
     size_t chars = 0;
-    for (size_t i = 0; i < n; i++) chars += (p[i] & 0xC0) != 0x80;
-    if (chars > (size_t)to->length) return err_set(e, CODE_VALUE_UNREPRESENTABLE, "a text of %zu characters is longer than %d", chars, (int)to->length);
+    for (size_t i = 0; i < n; i++)
+        chars += (p[i] & 0xC0) != 0x80;
+    if (chars > (size_t)to->length)
+        return err_set(e, CODE_VALUE_UNREPRESENTABLE, "a text of %zu characters is longer than %d", chars, (int)to->length);
     return 0;
 }
 
@@ -231,7 +243,8 @@ static int uuid_canon(const struct column *to, const char *p, size_t n, struct c
 
 static int hex_check(const struct column *to, const char *p, size_t n, struct err *e) {
     bool good = n >= 2 && n % 2 == 0 && p[0] == '\\' && p[1] == 'x';
-    for (size_t i = 2; good && i < n; i++) good = (p[i] >= '0' && p[i] <= '9') || (p[i] >= 'a' && p[i] <= 'f') || (p[i] >= 'A' && p[i] <= 'F');
+    for (size_t i = 2; good && i < n; i++)
+        good = (p[i] >= '0' && p[i] <= '9') || (p[i] >= 'a' && p[i] <= 'f') || (p[i] >= 'A' && p[i] <= 'F');
     if (!good) return err_set(e, CODE_VALUE_UNREPRESENTABLE, "a text of %zu bytes is not the hex form of %s", n, ltype_name(to->type));
     return 0;
 }
@@ -246,7 +259,8 @@ static int bit_check(const struct column *to, const char *p, size_t n, struct er
 static int json_check(const struct column *to, const char *p, size_t n, struct err *e) {
     size_t at;
     if (convert_json_valid(p, n, to->type == LT_JSONB, &at) == 0) return 0;
-    return err_set(e, CODE_VALUE_UNREPRESENTABLE, "a text of %zu bytes is not valid %s: it breaks at byte %zu", n, ltype_name(to->type), at);
+    return err_set(e, CODE_VALUE_UNREPRESENTABLE, "a text of %zu bytes is not valid %s: it breaks at byte %zu", n, ltype_name(to->type),
+                   at);
 }
 
 /* The canonical text of any accepted spelling; a NULL arena where long new text is not wanted (then it is an error). */
@@ -257,18 +271,36 @@ static int canon(const struct column *to, const char *p, size_t n, bool strict, 
     out->p = p, out->n = n;
     switch (to->type) {
     case LT_BOOL: rc = bool_canon(to, p, n, out, e); break;
-    case LT_INT16: case LT_INT32: case LT_INT64: case LT_UINT16: case LT_UINT32: case LT_UINT64: return int_check(to, p, n, e);
+    case LT_INT16:
+    case LT_INT32:
+    case LT_INT64:
+    case LT_UINT16:
+    case LT_UINT32:
+    case LT_UINT64: return int_check(to, p, n, e);
     case LT_NUMERIC: return numeric_canon(to, p, n, strict, a, out, e);
-    case LT_FLOAT4: case LT_FLOAT8: return float_check(to, p, n, &v, e);
+    case LT_FLOAT4:
+    case LT_FLOAT8: return float_check(to, p, n, &v, e);
     case LT_BYTES: return hex_check(to, p, n, e);
-    case LT_DATE: case LT_TIME: case LT_TIMETZ: case LT_TIMESTAMP: case LT_TIMESTAMPTZ:
+    case LT_DATE:
+    case LT_TIME:
+    case LT_TIMETZ:
+    case LT_TIMESTAMP:
+    case LT_TIMESTAMPTZ:
         rc = convert_time(to, p, n, out->small, &out->n, e);
         out->p = out->small;
         break;
     case LT_UUID: rc = uuid_canon(to, p, n, out, e); break;
-    case LT_JSON: case LT_JSONB: return json_check(to, p, n, e);
+    case LT_JSON:
+    case LT_JSONB: return json_check(to, p, n, e);
     case LT_BIT: return bit_check(to, p, n, e);
-    case LT_TEXT: case LT_INTERVAL: case LT_ENUM: case LT_SET: case LT_ARRAY: case LT_INET: case LT_GEOMETRY: case LT_NATIVE: return text_check(to, p, n, e);
+    case LT_TEXT:
+    case LT_INTERVAL:
+    case LT_ENUM:
+    case LT_SET:
+    case LT_ARRAY:
+    case LT_INET:
+    case LT_GEOMETRY:
+    case LT_NATIVE: return text_check(to, p, n, e);
     }
     if (rc == 0 && out->n == n && memcmp(out->p, p, n) == 0) out->p = p;
     else if (rc == 0 && strict) rc = no(e, to, p, n, "is not the canonical spelling of a");
@@ -344,7 +376,8 @@ static int from_storage(const struct value *in, const struct column *to, bool st
         if (to->type == LT_BYTES) return err_set(e, CODE_VALUE_UNREPRESENTABLE, "a text of %zu bytes is stored in a column of bytes", n);
         return canon(to, p, n, strict, a, out, e);
     case 'b':
-        if (to->type != LT_BYTES) return err_set(e, CODE_VALUE_UNREPRESENTABLE, "a blob of %zu bytes is stored in a column of %s", n, ltype_name(to->type));
+        if (to->type != LT_BYTES)
+            return err_set(e, CODE_VALUE_UNREPRESENTABLE, "a blob of %zu bytes is stored in a column of %s", n, ltype_name(to->type));
         out->p = p, out->n = n;
         return 0;
     default: return err_set(e, CODE_INTERNAL, "a value of unknown storage class %u", (unsigned)(unsigned char)in->p[0]);
@@ -356,9 +389,11 @@ int convert_value(const struct value *in, const struct column *to, unsigned flag
     uint8_t kind = VALUE_TEXT;
     bool strict = flags & CONVERT_EXACT;
     switch (in->kind) {
-    case VALUE_NULL: case VALUE_UNCHANGED: *out = *in; return 0;
+    case VALUE_NULL:
+    case VALUE_UNCHANGED: *out = *in; return 0;
     case VALUE_BYTES:
-        if (to->type != LT_BYTES) return err_set(e, CODE_VALUE_UNREPRESENTABLE, "%u bytes are no %s", (unsigned)in->len, ltype_name(to->type));
+        if (to->type != LT_BYTES)
+            return err_set(e, CODE_VALUE_UNREPRESENTABLE, "%u bytes are no %s", (unsigned)in->len, ltype_name(to->type));
         *out = *in;
         return 0;
     case VALUE_TEXT:

@@ -46,7 +46,8 @@ static enum convert_fit from_int(const struct column *from, const struct column 
 static enum convert_fit from_numeric(const struct column *from, const struct column *to) {
     if (is_int(to->type)) return CONVERT_CHECKED;
     if (to->type != LT_NUMERIC) return CONVERT_NEVER;
-    return when(to->precision < 0 || (from->precision >= 0 && behind(from) <= behind(to) && from->precision - behind(from) <= to->precision - behind(to)));
+    return when(to->precision < 0 ||
+                (from->precision >= 0 && behind(from) <= behind(to) && from->precision - behind(from) <= to->precision - behind(to)));
 }
 
 /* Types whose text says all there is, so a text column can hold it. */
@@ -56,10 +57,18 @@ static bool is_plain_text(enum ltype t) {
 
 static enum convert_fit same(const struct column *from, const struct column *to) {
     switch (from->type) {
-    case LT_TEXT: case LT_BIT: return when(no_tighter(from->length, to->length));
-    case LT_TIME: case LT_TIMETZ: case LT_TIMESTAMP: case LT_TIMESTAMPTZ: case LT_INTERVAL:
-        return when(no_tighter(from->precision < 0 ? 6 : from->precision, to->precision < 0 ? 6 : to->precision));
-    case LT_ENUM: case LT_SET: case LT_ARRAY: case LT_GEOMETRY: case LT_NATIVE: /* what they hold stands in their own name only */
+    case LT_TEXT:
+    case LT_BIT: return when(no_tighter(from->length, to->length));
+    case LT_TIME:
+    case LT_TIMETZ:
+    case LT_TIMESTAMP:
+    case LT_TIMESTAMPTZ:
+    case LT_INTERVAL: return when(no_tighter(from->precision < 0 ? 6 : from->precision, to->precision < 0 ? 6 : to->precision));
+    case LT_ENUM:
+    case LT_SET:
+    case LT_ARRAY:
+    case LT_GEOMETRY:
+    case LT_NATIVE: /* what they hold stands in their own name only */
         return from->native && to->native && strcmp(from->native, to->native) == 0 ? CONVERT_ALWAYS : CONVERT_NEVER;
     default: return CONVERT_ALWAYS;
     }
@@ -73,7 +82,8 @@ enum convert_fit convert_fit(const struct column *from, const struct column *to)
     if (t == LT_TEXT) return is_plain_text(f) ? when(to->length < 0) : CONVERT_NEVER;
     switch (f) {
     case LT_TEXT:
-        return is_int(t) || t == LT_NUMERIC || t == LT_UUID || t == LT_JSON || (t >= LT_DATE && t <= LT_TIMESTAMPTZ) ? CONVERT_CHECKED : CONVERT_NEVER;
+        return is_int(t) || t == LT_NUMERIC || t == LT_UUID || t == LT_JSON || (t >= LT_DATE && t <= LT_TIMESTAMPTZ) ? CONVERT_CHECKED
+                                                                                                                     : CONVERT_NEVER;
     case LT_FLOAT4: /* its shortest digits are those of the float8 that is read from them */
         return t == LT_FLOAT8 ? CONVERT_ALWAYS : t == LT_NUMERIC ? CONVERT_CHECKED : CONVERT_NEVER;
     case LT_FLOAT8: return t == LT_NUMERIC ? CONVERT_CHECKED : CONVERT_NEVER;

@@ -18,7 +18,8 @@ struct scan {
 };
 
 static void blank(struct scan *s) {
-    while (s->p < s->end && (*s->p == ' ' || *s->p == '\t' || *s->p == '\n' || *s->p == '\r')) s->p++;
+    while (s->p < s->end && (*s->p == ' ' || *s->p == '\t' || *s->p == '\n' || *s->p == '\r'))
+        s->p++;
 }
 
 static int hex4(struct scan *s, unsigned *v) {
@@ -56,7 +57,8 @@ static int string(struct scan *s) {
     s->p++; /* the quote */
     for (;;) {
         const char *from = s->p;
-        while (s->p < s->end && *s->p != '"' && *s->p != '\\' && (unsigned char)*s->p >= 0x20) s->p++;
+        while (s->p < s->end && *s->p != '"' && *s->p != '\\' && (unsigned char)*s->p >= 0x20)
+            s->p++;
         if (!text_utf8_valid(from, (size_t)(s->p - from))) return s->p = from, -1;
         if (s->p >= s->end || (unsigned char)*s->p < 0x20) return -1;
         if (*s->p == '"') return s->p++, 0;
@@ -66,7 +68,8 @@ static int string(struct scan *s) {
 
 static size_t digits(struct scan *s) {
     const char *from = s->p;
-    while (s->p < s->end && *s->p >= '0' && *s->p <= '9') s->p++;
+    while (s->p < s->end && *s->p >= '0' && *s->p <= '9')
+        s->p++;
     return (size_t)(s->p - from);
 }
 
@@ -116,13 +119,17 @@ static int document(struct scan *s) {
             s->p++;
             if (depth % 8 == 0) obj[depth / 8] = 0;
             if (c == '{') obj[depth / 8] |= (uint8_t)(1u << depth % 8);
-            else obj[depth / 8] &= (uint8_t)~(1u << depth % 8);
+            else obj[depth / 8] &= (uint8_t) ~(1u << depth % 8);
             depth++;
             blank(s);
             opened = !(s->p < s->end && *s->p == (c == '{' ? '}' : ']'));
             if (opened && c == '{' && key(s) < 0) return -1;
             if (opened) continue;
-        } else if (c == '"' ? string(s) : c == 't' ? word(s, "true") : c == 'f' ? word(s, "false") : c == 'n' ? word(s, "null") : number(s)) {
+        } else if (c == '"'   ? string(s)
+                   : c == 't' ? word(s, "true")
+                   : c == 'f' ? word(s, "false")
+                   : c == 'n' ? word(s, "null")
+                              : number(s)) {
             return -1;
         }
         /* a value is complete: close what ends here, or go on behind a comma */

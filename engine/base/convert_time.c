@@ -32,7 +32,8 @@ struct in {
 static int number(struct in *s, int min, int max, int64_t *v) {
     int k = 0;
     *v = 0;
-    for (; k < max && s->p < s->end && *s->p >= '0' && *s->p <= '9'; k++) *v = *v * 10 + (*s->p++ - '0');
+    for (; k < max && s->p < s->end && *s->p >= '0' && *s->p <= '9'; k++)
+        *v = *v * 10 + (*s->p++ - '0');
     return k < min ? -1 : 0;
 }
 
@@ -139,14 +140,16 @@ static void to_utc(struct moment *t) {
 static int write_fraction(char *out, size_t room, int32_t us) {
     if (!us) return 0;
     int n = snprintf(out, room, ".%06d", (int)us);
-    while (out[n - 1] == '0') out[--n] = 0;
+    while (out[n - 1] == '0')
+        out[--n] = 0;
     return n;
 }
 
 static size_t write_moment(const struct moment *t, enum ltype type, char out[CONVERT_TIME_MAX]) {
     size_t n = 0;
     if (type != LT_TIME && type != LT_TIMETZ)
-        n += (size_t)snprintf(out, CONVERT_TIME_MAX, "%04lld-%02d-%02d", (long long)(t->year > 0 ? t->year : 1 - t->year), t->month, t->day);
+        n +=
+            (size_t)snprintf(out, CONVERT_TIME_MAX, "%04lld-%02d-%02d", (long long)(t->year > 0 ? t->year : 1 - t->year), t->month, t->day);
     if (type == LT_TIMESTAMP || type == LT_TIMESTAMPTZ) out[n++] = ' ';
     if (type != LT_DATE) {
         n += (size_t)snprintf(out + n, CONVERT_TIME_MAX - n, "%02d:%02d:%02d", t->hour, t->minute, t->second);
@@ -175,7 +178,9 @@ static const char *read_moment(struct in *s, enum ltype type, int precision, str
     }
     if (zoned && (why = read_zone(s, t))) return why;
     if (dated && (why = date_end(s, t))) return why;
-    if (s->p != s->end) return type == LT_TIMESTAMP || type == LT_TIME ? "has something behind its end (an offset has no place there)" : "has something behind its end";
+    if (s->p != s->end)
+        return type == LT_TIMESTAMP || type == LT_TIME ? "has something behind its end (an offset has no place there)"
+                                                       : "has something behind its end";
     if (!dated) return NULL;
     if (zoned) to_utc(t);
     int64_t julian = days_of(t->year, t->month, t->day) + JULIAN_EPOCH;
@@ -195,7 +200,8 @@ int convert_time(const struct column *to, const char *p, size_t n, char out[CONV
         return 0;
     }
     const char *why = read_moment(&s, to->type, to->precision >= 0 && to->precision < 6 ? to->precision : 6, &t);
-    if (why) return err_set(e, CODE_VALUE_UNREPRESENTABLE, "'%s' is not a %s: it %s", convert_excerpt(p, n, shown), ltype_name(to->type), why);
+    if (why)
+        return err_set(e, CODE_VALUE_UNREPRESENTABLE, "'%s' is not a %s: it %s", convert_excerpt(p, n, shown), ltype_name(to->type), why);
     *out_n = write_moment(&t, to->type, out);
     return 0;
 }

@@ -16,17 +16,41 @@
 #define SHAPE_JSON_MAX MiB(64)
 
 static const char *const ltype_names[] = {
-    [LT_BOOL] = "bool", [LT_INT16] = "int16", [LT_INT32] = "int32", [LT_INT64] = "int64", [LT_UINT16] = "uint16", [LT_UINT32] = "uint32",
-    [LT_UINT64] = "uint64", [LT_NUMERIC] = "numeric", [LT_FLOAT4] = "float4", [LT_FLOAT8] = "float8", [LT_TEXT] = "text", [LT_BYTES] = "bytes",
-    [LT_DATE] = "date", [LT_TIME] = "time", [LT_TIMETZ] = "timetz", [LT_TIMESTAMP] = "timestamp", [LT_TIMESTAMPTZ] = "timestamptz",
-    [LT_INTERVAL] = "interval", [LT_UUID] = "uuid", [LT_JSON] = "json", [LT_JSONB] = "jsonb", [LT_ENUM] = "enum", [LT_SET] = "set",
-    [LT_BIT] = "bit", [LT_ARRAY] = "array", [LT_INET] = "inet", [LT_GEOMETRY] = "geometry", [LT_NATIVE] = "native",
+    [LT_BOOL] = "bool",
+    [LT_INT16] = "int16",
+    [LT_INT32] = "int32",
+    [LT_INT64] = "int64",
+    [LT_UINT16] = "uint16",
+    [LT_UINT32] = "uint32",
+    [LT_UINT64] = "uint64",
+    [LT_NUMERIC] = "numeric",
+    [LT_FLOAT4] = "float4",
+    [LT_FLOAT8] = "float8",
+    [LT_TEXT] = "text",
+    [LT_BYTES] = "bytes",
+    [LT_DATE] = "date",
+    [LT_TIME] = "time",
+    [LT_TIMETZ] = "timetz",
+    [LT_TIMESTAMP] = "timestamp",
+    [LT_TIMESTAMPTZ] = "timestamptz",
+    [LT_INTERVAL] = "interval",
+    [LT_UUID] = "uuid",
+    [LT_JSON] = "json",
+    [LT_JSONB] = "jsonb",
+    [LT_ENUM] = "enum",
+    [LT_SET] = "set",
+    [LT_BIT] = "bit",
+    [LT_ARRAY] = "array",
+    [LT_INET] = "inet",
+    [LT_GEOMETRY] = "geometry",
+    [LT_NATIVE] = "native",
 };
 static const char *const equality_names[] = {
     [EQ_BYTES] = "bytes", [EQ_NOCASE] = "nocase", [EQ_RTRIM] = "rtrim", [EQ_NONDET] = "nondeterministic", [EQ_NUMERIC] = "numeric",
 };
 static const char *const key_kind_names[] = {
-    [KEY_PRIMARY] = "primary", [KEY_UNIQUE] = "unique", [KEY_INDEX] = "index", [KEY_FOREIGN] = "foreign", [KEY_CHECK] = "check", [KEY_EXCLUDE] = "exclude",
+    [KEY_PRIMARY] = "primary", [KEY_UNIQUE] = "unique", [KEY_INDEX] = "index",
+    [KEY_FOREIGN] = "foreign", [KEY_CHECK] = "check",   [KEY_EXCLUDE] = "exclude",
 };
 
 static int name_find(const char *const *names, size_t n, const char *name) {
@@ -75,13 +99,18 @@ void shape_free(struct shape *s) {
 static int key_check(const struct shape *s, const struct key *k, struct err *e) {
     char label[160];
     shape_label(s, label);
-    if (!k->name || (size_t)k->kind >= MEM_ARRAY_LEN(key_kind_names)) return err_set(e, CODE_INTERNAL, "a key of '%s' has no name or kind", label);
+    if (!k->name || (size_t)k->kind >= MEM_ARRAY_LEN(key_kind_names))
+        return err_set(e, CODE_INTERNAL, "a key of '%s' has no name or kind", label);
     for (uint16_t i = 0; i < k->ncols; i++)
-        if (k->cols[i] >= s->ncols) return err_set(e, CODE_INTERNAL, "key '%s' of '%s' names column %u of %u", k->name, label, (unsigned)k->cols[i], (unsigned)s->ncols);
+        if (k->cols[i] >= s->ncols)
+            return err_set(e, CODE_INTERNAL, "key '%s' of '%s' names column %u of %u", k->name, label, (unsigned)k->cols[i],
+                           (unsigned)s->ncols);
     for (uint16_t i = 0; k->equality && i < k->ncols; i++)
-        if ((size_t)k->equality[i] >= MEM_ARRAY_LEN(equality_names)) return err_set(e, CODE_INTERNAL, "key '%s' of '%s' has an unknown equality", k->name, label);
+        if ((size_t)k->equality[i] >= MEM_ARRAY_LEN(equality_names))
+            return err_set(e, CODE_INTERNAL, "key '%s' of '%s' has an unknown equality", k->name, label);
     for (uint16_t i = 0; i < k->nref; i++)
-        if (!k->ref_cols || !k->ref_cols[i]) return err_set(e, CODE_INTERNAL, "key '%s' of '%s' refers to a column without a name", k->name, label);
+        if (!k->ref_cols || !k->ref_cols[i])
+            return err_set(e, CODE_INTERNAL, "key '%s' of '%s' refers to a column without a name", k->name, label);
     return 0;
 }
 
@@ -209,7 +238,8 @@ int catalog_warn(struct catalog *c, struct err *e, const char *fmt, ...) {
 
 void catalog_free(struct catalog *c) {
     if (!c) return;
-    for (size_t i = 0; i < c->ntables; i++) shape_free(c->tables[i]);
+    for (size_t i = 0; i < c->ntables; i++)
+        shape_free(c->tables[i]);
     mem_free(c->tables);
     arena_free(c->arena);
     mem_free(c);

@@ -2,9 +2,9 @@
  *
  * The bytes of shapes/<digest>.json. One line, no spaces, no newline at its end, keys in the order in which they stand here:
  *   engine ns name columns keys [identity] [primary] [full_image] [without_rowid] [strict] [options] [create_sql]
- *   column: name type native [elem] [precision] [scale] [length] [collation] [equality] [not_null] [default] [generated] [stored] [ident] [id]
- *   key:    name kind cols [equality] [constraint] [partial] [expression] [deferrable] [deferred] [nulls_not_distinct] [def]
- *           [ref_ns] [ref_table] [ref_cols] [on_delete] [on_update]
+ *   column: name type native [elem] [precision] [scale] [length] [collation] [equality] [not_null] [default] [generated] [stored] [ident]
+ * [id] key:    name kind cols [equality] [constraint] [partial] [expression] [deferrable] [deferred] [nulls_not_distinct] [def] [ref_ns]
+ * [ref_table] [ref_cols] [on_delete] [on_update]
  * 1. A key in brackets is left out when it says nothing: no text, false, -1 for numbers (0 for id), `bytes` for equality, none for ident.
  * 2. The reader takes exactly what the writer makes: an unknown key is refused by name, and the bytes written again must be the bytes read,
  *    so a digest names one shape and a shape has one digest. */
@@ -15,7 +15,8 @@
 #include "engine/base/mem.h"
 #include "engine/base/shape.h"
 
-static const char *const ident_names[] = {[IDENT_NONE] = "none", [IDENT_ALWAYS] = "always", [IDENT_BY_DEFAULT] = "by_default", [IDENT_AUTO] = "auto"};
+static const char *const ident_names[] = {
+    [IDENT_NONE] = "none", [IDENT_ALWAYS] = "always", [IDENT_BY_DEFAULT] = "by_default", [IDENT_AUTO] = "auto"};
 
 /* ---- writing --------------------------------------------------------------------------------------------------------- */
 
@@ -53,18 +54,21 @@ static void column_write(struct jw *j, const struct column *c) {
 
 static void key_write(struct jw *j, const struct key *k) {
     bool plain = true;
-    for (uint16_t i = 0; k->equality && i < k->ncols; i++) plain = plain && k->equality[i] == EQ_BYTES;
+    for (uint16_t i = 0; k->equality && i < k->ncols; i++)
+        plain = plain && k->equality[i] == EQ_BYTES;
     jw_obj(j);
     jw_kv_str(j, "name", k->name);
     jw_kv_str(j, "kind", key_kind_name(k->kind));
     jw_key(j, "cols");
     jw_arr(j);
-    for (uint16_t i = 0; i < k->ncols; i++) jw_int(j, k->cols[i]);
+    for (uint16_t i = 0; i < k->ncols; i++)
+        jw_int(j, k->cols[i]);
     jw_arr_end(j);
     if (!plain) {
         jw_key(j, "equality");
         jw_arr(j);
-        for (uint16_t i = 0; i < k->ncols; i++) jw_str(j, equality_name(k->equality[i]));
+        for (uint16_t i = 0; i < k->ncols; i++)
+            jw_str(j, equality_name(k->equality[i]));
         jw_arr_end(j);
     }
     opt_true(j, "constraint", k->constraint);
@@ -79,7 +83,8 @@ static void key_write(struct jw *j, const struct key *k) {
     if (k->nref) {
         jw_key(j, "ref_cols");
         jw_arr(j);
-        for (uint16_t i = 0; i < k->nref; i++) jw_str(j, k->ref_cols[i]);
+        for (uint16_t i = 0; i < k->nref; i++)
+            jw_str(j, k->ref_cols[i]);
         jw_arr_end(j);
     }
     opt_str(j, "on_delete", k->on_delete);
@@ -96,11 +101,13 @@ int shape_to_json(const struct shape *s, struct buf *b, struct err *e) {
     jw_kv_str(&j, "name", s->name);
     jw_key(&j, "columns");
     jw_arr(&j);
-    for (uint16_t i = 0; i < s->ncols; i++) column_write(&j, &s->cols[i]);
+    for (uint16_t i = 0; i < s->ncols; i++)
+        column_write(&j, &s->cols[i]);
     jw_arr_end(&j);
     jw_key(&j, "keys");
     jw_arr(&j);
-    for (uint16_t i = 0; i < s->nkeys; i++) key_write(&j, &s->keys[i]);
+    for (uint16_t i = 0; i < s->nkeys; i++)
+        key_write(&j, &s->keys[i]);
     jw_arr_end(&j);
     opt_int(&j, "identity", s->identity, -1);
     opt_int(&j, "primary", s->primary, -1);
@@ -150,7 +157,8 @@ static const char *get_str(struct from *f, const char *k, bool must) {
 static int64_t get_int(struct from *f, const char *k, int64_t none, int64_t min, int64_t max) {
     const json_t *v = get(f, k, false);
     if (!v || f->bad) return none;
-    if (!json_is_integer(v) || json_integer_value(v) < min || json_integer_value(v) > max) return bad(f, k, "is not a number in its range"), none;
+    if (!json_is_integer(v) || json_integer_value(v) < min || json_integer_value(v) > max)
+        return bad(f, k, "is not a number in its range"), none;
     return json_integer_value(v);
 }
 
@@ -190,7 +198,8 @@ static int done(struct from *f) {
     json_t *v;
     json_object_foreach((json_t *)f->o, name, v) {
         size_t i = 0;
-        while (i < f->nknown && strcmp(f->known[i], name) != 0) i++;
+        while (i < f->nknown && strcmp(f->known[i], name) != 0)
+            i++;
         if (i == f->nknown) return bad(f, name, "is unknown: a newer sluice wrote it");
     }
     return f->bad ? -1 : 0;
@@ -230,7 +239,8 @@ static int key_cols_read(struct from *f, struct key *k) {
     if (eq && json_array_size(eq) != k->ncols) return bad(f, "equality", "does not fit its columns");
     for (uint16_t i = 0; i < k->ncols; i++) {
         const json_t *v = json_array_get(cols, i), *w = json_array_get(eq, i);
-        if (!json_is_integer(v) || json_integer_value(v) < 0 || json_integer_value(v) > UINT16_MAX) return bad(f, "cols", "holds something else");
+        if (!json_is_integer(v) || json_integer_value(v) < 0 || json_integer_value(v) > UINT16_MAX)
+            return bad(f, "cols", "holds something else");
         c[i] = (uint16_t)json_integer_value(v);
         if (eq && !json_is_string(w)) return bad(f, "equality", "holds something else");
         int found = eq ? named(f, "equality", json_string_value(w), equality_find, 0) : EQ_BYTES;

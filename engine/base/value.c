@@ -19,12 +19,14 @@ bool value_equal(const struct value *a, const struct value *b) {
 
 static size_t varint_len(uint64_t v) {
     size_t n = 1;
-    while (v >= 0x80) v >>= 7, n++;
+    while (v >= 0x80)
+        v >>= 7, n++;
     return n;
 }
 
 static inline char *varint_put(char *d, uint64_t v) {
-    while (v >= 0x80) *d++ = (char)(v | 0x80), v >>= 7;
+    while (v >= 0x80)
+        *d++ = (char)(v | 0x80), v >>= 7;
     *d++ = (char)v;
     return d;
 }
@@ -37,7 +39,8 @@ int row_encode(struct buf *b, const struct value *v, uint16_t n, struct err *e) 
     size_t need = varint_len(n);
     for (uint16_t i = 0; i < n; i++) {
         if (v[i].kind > VALUE_BINARY || (kind_bare(v[i].kind) && v[i].len != 0))
-            return err_set(e, CODE_INTERNAL, "value %u of a row has kind %u and %u bytes", (unsigned)i, (unsigned)v[i].kind, (unsigned)v[i].len);
+            return err_set(e, CODE_INTERNAL, "value %u of a row has kind %u and %u bytes", (unsigned)i, (unsigned)v[i].kind,
+                           (unsigned)v[i].len);
         need += varint_len((uint64_t)v[i].len << 3 | v[i].kind) + v[i].len;
     }
     if (buf_reserve(b, need, e) < 0) return -1;
@@ -64,7 +67,8 @@ int row_decode(struct rd *r, struct arena *a, struct value **v, uint16_t *n, str
         uint64_t len = head >> 3;
         if (kind > VALUE_BINARY || (kind_bare(kind) && len != 0))
             return err_set(e, CODE_CHUNK_CORRUPT, "column %zu of a row has kind %u and %llu bytes", i, kind, (unsigned long long)len);
-        if (len > RD_LEFT(r) || len > UINT32_MAX) return err_set(e, CODE_CHUNK_CORRUPT, "row of %u columns ends in column %zu", (unsigned)count, i);
+        if (len > RD_LEFT(r) || len > UINT32_MAX)
+            return err_set(e, CODE_CHUNK_CORRUPT, "row of %u columns ends in column %zu", (unsigned)count, i);
         out[i].kind = (uint8_t)kind;
         out[i].len = (uint32_t)len;
         out[i].p = kind_bare(kind) ? NULL : (const char *)r->p;
@@ -84,7 +88,8 @@ static const unsigned char copy_escape[256] = {
 
 #define ONES 0x0101010101010101ull
 #define HIGH 0x8080808080808080ull
-/* Length of the start of p that needs no escape. Eight bytes at a time: a word with a byte below 0x20 or a backslash is looked at closely. */
+/* Length of the start of p that needs no escape. Eight bytes at a time: a word with a byte below 0x20 or a backslash is looked at closely.
+ */
 static size_t copy_plain(const char *p, size_t n) {
     size_t i = 0;
     for (; i + 8 <= n; i += 8) {
@@ -93,7 +98,8 @@ static size_t copy_plain(const char *p, size_t n) {
         x = w ^ (ONES * '\\');
         if ((((w - ONES * 0x20) & ~w) | ((x - ONES) & ~x)) & HIGH) break;
     }
-    while (i < n && !copy_escape[(unsigned char)p[i]]) i++;
+    while (i < n && !copy_escape[(unsigned char)p[i]])
+        i++;
     return i;
 }
 
@@ -160,12 +166,21 @@ static int copy_unescape(const char **p, const char *end) {
     case 'v': return '\v';
     case 'x': {
         int d, v = 0, k = 0;
-        for (; k < 2 && *p < end && (d = hex_digit((unsigned char)**p)) >= 0; k++, (*p)++) v = v * 16 + d;
+        for (; k < 2 && *p < end && (d = hex_digit((unsigned char)**p)) >= 0; k++, (*p)++)
+            v = v * 16 + d;
         return k ? v : 'x';
     }
-    case '0': case '1': case '2': case '3': case '4': case '5': case '6': case '7': {
+    case '0':
+    case '1':
+    case '2':
+    case '3':
+    case '4':
+    case '5':
+    case '6':
+    case '7': {
         int v = c - '0';
-        for (int k = 1; k < 3 && *p < end && **p >= '0' && **p <= '7'; k++, (*p)++) v = v * 8 + (**p - '0');
+        for (int k = 1; k < 3 && *p < end && **p >= '0' && **p <= '7'; k++, (*p)++)
+            v = v * 8 + (**p - '0');
         return v & 0xff;
     }
     default: return c;
@@ -189,14 +204,17 @@ int copytext_decode(const char *line, size_t len, struct arena *a, struct value 
             char *start = out;
             while (p < end && *p != '\t') {
                 const char *q = p;
-                while (q < end && *q != '\t' && *q != '\\') q++;
+                while (q < end && *q != '\t' && *q != '\\')
+                    q++;
                 memcpy(out, p, (size_t)(q - p));
                 out += q - p;
                 p = q;
                 if (p == end || *p == '\t') break;
                 p++;
                 int c = copy_unescape(&p, end);
-                if (c <= 0) return err_set(e, CODE_CHUNK_CORRUPT, "column %u of a row of text %s", (unsigned)i, c ? "ends in a backslash" : "holds a NUL character");
+                if (c <= 0)
+                    return err_set(e, CODE_CHUNK_CORRUPT, "column %u of a row of text %s", (unsigned)i,
+                                   c ? "ends in a backslash" : "holds a NUL character");
                 *out++ = (char)c;
             }
             stop = p;

@@ -2,12 +2,13 @@
  *
  * A state whose code can compute and nothing else.
  * 1. Text chunks only: bytecode is refused, since malformed bytecode can break the interpreter.
- * 2. Nothing leads outside: the globals are made by hand (sandbox.c); no io, os, package, debug, load, metatables, coroutines or finalizers.
- *    Without metatables no C function of the library runs Lua code that the hook does not see, or loops by a forged length.
- * 3. Every load and call has a budget of steps, of bytes held, of bytes asked for, and a deadline. A limit that is met sticks ("tripped") until
- *    the call has returned: pcall raises again, the hook raises at each further instruction, and the host looks at the flag last, so nothing
- *    inside can swallow it. A message handler is not run then: it would run inside the hook, where no hook watches it.
- * 4. Work inside C functions is bounded too: pattern matching is our own and counts its steps, repetition and table moves pay by their size.
+ * 2. Nothing leads outside: the globals are made by hand (sandbox.c); no io, os, package, debug, load, metatables, coroutines or
+ * finalizers. Without metatables no C function of the library runs Lua code that the hook does not see, or loops by a forged length.
+ * 3. Every load and call has a budget of steps, of bytes held, of bytes asked for, and a deadline. A limit that is met sticks ("tripped")
+ * until the call has returned: pcall raises again, the hook raises at each further instruction, and the host looks at the flag last, so
+ * nothing inside can swallow it. A message handler is not run then: it would run inside the hook, where no hook watches it.
+ * 4. Work inside C functions is bounded too: pattern matching is our own and counts its steps, repetition and table moves pay by their
+ * size.
  * 5. No Lua error escapes: each entry runs under a protected call, and the host is usable afterwards. */
 #include "engine/lua/host.h"
 
@@ -22,8 +23,10 @@
 #define CHUNK_MAX KiB(256)
 
 enum trip { TRIP_NONE, TRIP_STEPS, TRIP_MEMORY, TRIP_TIME };
-static const char *const trip_texts[] = {
-    [TRIP_NONE] = "", [TRIP_STEPS] = "it ran too long (instruction limit)", [TRIP_MEMORY] = "it took too much memory", [TRIP_TIME] = "it ran too long (time limit)"};
+static const char *const trip_texts[] = {[TRIP_NONE] = "",
+                                         [TRIP_STEPS] = "it ran too long (instruction limit)",
+                                         [TRIP_MEMORY] = "it took too much memory",
+                                         [TRIP_TIME] = "it ran too long (time limit)"};
 
 struct lua_host {
     lua_State *L;
@@ -32,8 +35,8 @@ struct lua_host {
     uint64_t asked, steps; /* during this call */
     int64_t deadline;
     enum trip trip;
-    char name[128];        /* of the last chunk, for messages */
-    bool denied;           /* the last request was denied: the interpreter collects and asks once more */
+    char name[128]; /* of the last chunk, for messages */
+    bool denied;    /* the last request was denied: the interpreter collects and asks once more */
 };
 
 static struct lua_host *host_of(lua_State *L) {
@@ -99,10 +102,10 @@ int sandbox_tripped(lua_State *L) {
 static int refuse(struct lua_host *h, int rc, struct err *e) {
     lua_State *L = h->L;
     /* No conversion here: that could fail outside a protected call. */
-    const char *why = h->trip ? trip_texts[h->trip]
+    const char *why = h->trip                          ? trip_texts[h->trip]
                       : lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1)
-                      : rc == LUA_ERRMEM ? "it took too much memory"
-                                         : "it raised an error that is no text";
+                      : rc == LUA_ERRMEM               ? "it took too much memory"
+                                                       : "it raised an error that is no text";
     err_set(e, CODE_POLICY, "policy '%s' failed: %.512s", h->name, why);
     lua_settop(L, 0);
     return -1;
@@ -153,7 +156,10 @@ size_t lua_host_bytes(const struct lua_host *h) {
     return h->held;
 }
 
-struct chunk { const char *name, *text; size_t n; };
+struct chunk {
+    const char *name, *text;
+    size_t n;
+};
 
 static int run_chunk(lua_State *L) {
     const struct chunk *c = lua_touserdata(L, 1);
@@ -171,7 +177,10 @@ int lua_host_load(struct lua_host *h, const char *name, const char *text, size_t
     return guarded(h, run_chunk, &c, e);
 }
 
-struct question { const char *function; bool found; };
+struct question {
+    const char *function;
+    bool found;
+};
 
 static int look_up(lua_State *L) {
     struct question *q = lua_touserdata(L, 1);
@@ -185,7 +194,12 @@ bool lua_host_has(struct lua_host *h, const char *function) {
     return guarded(h, look_up, &q, &e) == 0 && q.found;
 }
 
-struct call { const char *function; const struct lua_field *f; size_t nf; struct lua_result *out; };
+struct call {
+    const char *function;
+    const struct lua_field *f;
+    size_t nf;
+    struct lua_result *out;
+};
 
 static int run_call(lua_State *L) {
     const struct call *c = lua_touserdata(L, 1);

@@ -1,4 +1,4 @@
-/* A sandbox for one piece of Lua: pure functions that cannot reach the world, cannot run forever, and cannot take all memory. DESIGN in host.c.
+/* A sandbox for one piece of Lua: functions that cannot reach the world, cannot run forever, and cannot take all memory. DESIGN in host.c.
  * One host belongs to one thread. */
 #ifndef SLUICE_LUA_HOST_H
 #define SLUICE_LUA_HOST_H

@@ -36,7 +36,11 @@ struct match {
     const struct program *prog;
     const char *start, *end;
     uint64_t steps;
-    struct { const char *p; size_t n; enum { CAP_OPEN, CAP_DONE, CAP_PLACE } state; } cap[CAPTURES_MAX];
+    struct {
+        const char *p;
+        size_t n;
+        enum { CAP_OPEN, CAP_DONE, CAP_PLACE } state;
+    } cap[CAPTURES_MAX];
 };
 
 /* ---- compiling ------------------------------------------------------------------------------------------------------- */
@@ -51,8 +55,11 @@ static bool set_has(const uint64_t set[4], unsigned char c) {
 
 /* What stands behind a percent sign: a class, or the character itself. */
 static void set_class(uint64_t set[4], unsigned char name) {
-    static const struct { char name; int (*is)(int); } classes[] = {{'a', isalpha}, {'c', iscntrl}, {'d', isdigit}, {'g', isgraph}, {'l', islower},
-                                                                    {'p', ispunct}, {'s', isspace}, {'u', isupper}, {'w', isalnum}, {'x', isxdigit}};
+    static const struct {
+        char name;
+        int (*is)(int);
+    } classes[] = {{'a', isalpha}, {'c', iscntrl}, {'d', isdigit}, {'g', isgraph}, {'l', islower},
+                   {'p', ispunct}, {'s', isspace}, {'u', isupper}, {'w', isalnum}, {'x', isxdigit}};
     for (size_t i = 0; i < sizeof classes / sizeof classes[0]; i++) {
         if (classes[i].name != tolower(name)) continue;
         bool wanted = !isupper(name);
@@ -73,14 +80,16 @@ static const char *set_bracket(lua_State *L, const char *p, const char *end, uin
             if (++p >= end) luaL_error(L, "malformed pattern: it ends with '%%'");
             set_class(set, (unsigned char)*p++);
         } else if (end - p > 2 && p[1] == '-' && p[2] != ']') {
-            for (int c = (unsigned char)p[0]; c <= (unsigned char)p[2]; c++) set_add(set, (unsigned char)c);
+            for (int c = (unsigned char)p[0]; c <= (unsigned char)p[2]; c++)
+                set_add(set, (unsigned char)c);
             p += 3;
         } else {
             set_add(set, (unsigned char)*p++);
         }
     }
     if (p >= end) luaL_error(L, "malformed pattern: missing ']'");
-    for (int i = 0; invert && i < 4; i++) set[i] = ~set[i];
+    for (int i = 0; invert && i < 4; i++)
+        set[i] = ~set[i];
     return p + 1;
 }
 
@@ -187,7 +196,8 @@ static const char *repeated(struct match *m, int i, const char *s) {
             if (!one(m, it, s)) return NULL;
         }
     }
-    while ((it->repeat != '?' || n < 1) && one(m, it, s + n)) n++;
+    while ((it->repeat != '?' || n < 1) && one(m, it, s + n))
+        n++;
     for (; n >= least; n--)
         if ((end = run(m, i + 1, s + n))) return end;
     return NULL;
@@ -205,7 +215,8 @@ static const char *run(struct match *m, int i, const char *s) {
             if (!one(m, it, s)) return NULL;
             s++;
             break;
-        case ITEM_OPEN: case ITEM_PLACE:
+        case ITEM_OPEN:
+        case ITEM_PLACE:
             m->cap[it->a].p = s;
             m->cap[it->a].n = 0;
             m->cap[it->a].state = it->op == ITEM_PLACE ? CAP_PLACE : CAP_OPEN;
@@ -268,7 +279,8 @@ static int push_captures(const struct match *m, const char *s, const char *end, 
     int n = m->prog->captures;
     if (n == 0 && whole) return lua_pushlstring(m->L, s, (size_t)(end - s)), 1;
     luaL_checkstack(m->L, n, "too many captures");
-    for (int k = 0; k < n; k++) push_capture(m, k);
+    for (int k = 0; k < n; k++)
+        push_capture(m, k);
     return n;
 }
 
@@ -408,7 +420,8 @@ static int pattern_gsub(lua_State *L) {
     struct program g;
     struct match m;
     luaL_Buffer b;
-    luaL_argexpected(L, kind == LUA_TNUMBER || kind == LUA_TSTRING || kind == LUA_TTABLE || kind == LUA_TFUNCTION, 3, "string/function/table");
+    luaL_argexpected(L, kind == LUA_TNUMBER || kind == LUA_TSTRING || kind == LUA_TTABLE || kind == LUA_TFUNCTION, 3,
+                     "string/function/table");
     compile(L, p, pn, &g);
     match_init(&m, L, &g, s, n);
     luaL_buffinit(L, &b);
@@ -431,6 +444,7 @@ static int pattern_gsub(lua_State *L) {
 }
 
 void sandbox_patterns(lua_State *L) {
-    static const luaL_Reg functions[] = {{"find", pattern_find}, {"match", pattern_match}, {"gmatch", pattern_gmatch}, {"gsub", pattern_gsub}, {NULL, NULL}};
+    static const luaL_Reg functions[] = {
+        {"find", pattern_find}, {"match", pattern_match}, {"gmatch", pattern_gmatch}, {"gsub", pattern_gsub}, {NULL, NULL}};
     luaL_setfuncs(L, functions, 0);
 }

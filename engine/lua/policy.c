@@ -1,7 +1,7 @@
 /* DESIGN
  *
- * 1. policy_retry always answers. What the operator's file gets wrong (an error, a limit, nonsense) is logged and the built-in policy answers;
- *    should even that fail, a constant does: again in 5 s where a retry cannot hurt, else park.
+ * 1. policy_retry always answers. What the operator's file gets wrong (an error, a limit, nonsense) is logged and the built-in policy
+ * answers; should even that fail, a constant does: again in 5 s where a retry cannot hurt, else park.
  * 2. The policy decides by identity (class, code, marker, restartable); the message text is not shown to it.
  * 3. The random number in the ask depends on entity and attempt only: the same history gives the same waits, and legs that fell together
  *    do not rise together.

@@ -69,7 +69,8 @@ static int safe_rep(lua_State *L) {
         lua_pushliteral(L, "");
         return 1;
     }
-    if ((n || sn) && (n + sn > REP_MAX || times > (lua_Integer)(REP_MAX / (n + sn)))) return luaL_error(L, "string.rep: the result is too long");
+    if ((n || sn) && (n + sn > REP_MAX || times > (lua_Integer)(REP_MAX / (n + sn))))
+        return luaL_error(L, "string.rep: the result is too long");
     if (n + sn == 0) times = 1;
     sandbox_spend(L, (uint64_t)times);
     luaL_Buffer b;
@@ -153,8 +154,8 @@ static void drop(lua_State *L, const char *name) {
 }
 
 int sandbox_globals(lua_State *L) {
-    static const char *const base[] = {"assert", "error", "ipairs", "next", "pairs", "rawequal", "rawget", "rawlen", "rawset",
-                                       "select", "tonumber", "tostring", "type", "_VERSION", NULL};
+    static const char *const base[] = {"assert", "error",  "ipairs",   "next",     "pairs", "rawequal", "rawget", "rawlen",
+                                       "rawset", "select", "tonumber", "tostring", "type",  "_VERSION", NULL};
     /* The base library writes into the globals: load it, keep what is wanted, and put a new table in their place. */
     luaL_requiref(L, "_G", luaopen_base, 1);
     lua_newtable(L);

@@ -39,7 +39,8 @@ static void failing_memory_is_told(void) {
         struct err e = {0};
         mem_fail_after(k);
         int rc = batch_init(&b, KiB(1), &e);
-        for (int i = 0; rc == 0 && i < 200; i++) rc = batch_add(&b, &e) ? 0 : -1;
+        for (int i = 0; rc == 0 && i < 200; i++)
+            rc = batch_add(&b, &e) ? 0 : -1;
         mem_fail_after(-1);
         failed += rc < 0;
         if (rc < 0) ok(e.code == CODE_NO_MEMORY, "allocation %ld fails", k);

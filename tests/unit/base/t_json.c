@@ -41,7 +41,10 @@ static void writes_json(void) {
     jw_kv_int(&j, "z", 0);
     jw_obj_end(&j);
     is_int(jw_end(&j), 0, "a document of everything");
-    is_str(text(), "{\"s\":\"x\",\"none\":null,\"i\":-9223372036854775808,\"u\":18446744073709551615,\"b\":true,\"a\":[1,false,null,[],{},[2]],\"z\":0}", "its bytes");
+    is_str(text(),
+           "{\"s\":\"x\",\"none\":null,\"i\":-9223372036854775808,\"u\":18446744073709551615,\"b\":true,\"a\":[1,false,null,[],{},[2]],"
+           "\"z\":0}",
+           "its bytes");
     j = begin();
     jw_strn(&j, "\"\\/\b\f\n\r\t\x01\x1f\x7f\xc3\xa9\xf0\x9f\x90\x98", 17);
     is_int(jw_end(&j), 0, "a text alone is a document");
@@ -54,7 +57,12 @@ static void writes_json(void) {
     is_str(text(), "{\"a\\\"b\":\"\"}", "keys are escaped too");
 }
 
-#define MISUSE(name, ...) do { struct jw j = begin(); __VA_ARGS__; ok(jw_end(&j) == -1 && e.code == CODE_INTERNAL, name); } while (0)
+#define MISUSE(name, ...)                                                                                                                  \
+    do {                                                                                                                                   \
+        struct jw j = begin();                                                                                                             \
+        __VA_ARGS__;                                                                                                                       \
+        ok(jw_end(&j) == -1 && e.code == CODE_INTERNAL, name);                                                                             \
+    } while (0)
 
 static void misuse_sticks(void) {
     MISUSE("a value without a key", jw_obj(&j); jw_int(&j, 1); jw_obj_end(&j));
@@ -99,7 +107,8 @@ static void readers_name_the_key(void) {
     ok(json_get_str(o, "q", &s, "a test", &e) == -1 && strstr(e.msg, "no 'q'"), "a missing key is named: %s", e.msg);
     ok(json_opt_str(o, "q") == NULL && json_opt_str(o, "z") == NULL && strcmp(json_opt_str(o, "s"), "x") == 0, "optional texts");
     json_decref(o);
-    static const char *const bad[] = {"", "{", "{}x", "{\"a\":1,\"a\":2}", "nope", "{\"a\":\"\\u0000\"}", "[1,]", "{\"a\":99999999999999999999}"};
+    static const char *const bad[] = {
+        "", "{", "{}x", "{\"a\":1,\"a\":2}", "nope", "{\"a\":\"\\u0000\"}", "[1,]", "{\"a\":99999999999999999999}"};
     for (size_t k = 0; k < sizeof bad / sizeof *bad; k++) {
         err_clear(&e);
         ok(json_parse(bad[k], strlen(bad[k]), "a test", &e) == NULL && e.code == CODE_MANIFEST_INVALID, "refused: '%s'", bad[k]);
@@ -115,7 +124,8 @@ static void failing_memory_is_told(void) {
         jw_begin(&j, &fresh, &e);
         mem_fail_after(k);
         jw_arr(&j);
-        for (int i = 0; i < 30; i++) jw_str(&j, "some text");
+        for (int i = 0; i < 30; i++)
+            jw_str(&j, "some text");
         jw_arr_end(&j);
         mem_fail_after(-1);
         int rc = jw_end(&j);

@@ -44,17 +44,18 @@ int main(void) {
     is_int(pos_compare(&a, &b), POS_UNORDERED, "two engines are not ordered");
     is_int(pos_compare(&a, &none), POS_UNORDERED, "unset and set are not ordered");
     is_int(pos_compare(&none, &none), POS_UNORDERED, "two unset are not even equal");
-    memset(&raw, 0, sizeof raw);
-    strcpy(raw.engine, "postgres");
-    strcpy(raw.token, "nonsense");
+    raw = (struct pos){"postgres", "nonsense"};
     is_int(pos_compare(&raw, &raw), POS_UNORDERED, "a malformed token is not equal to itself");
-    strcpy(raw.engine, "other");
+    raw = (struct pos){"other", "1"};
     is_int(pos_compare(&raw, &raw), POS_UNORDERED, "an unknown engine is not ordered");
 
-    static const char *const bad_lsn[] = {"", "/", "16", "16/", "/1", "16/G", "16/123456789", "123456789/1", "16/1/1", " 16/1", "16/1 ", "-1/1", "0x16/1"};
-    for (size_t i = 0; i < sizeof bad_lsn / sizeof *bad_lsn; i++) ok(refused("postgres", bad_lsn[i], CODE_MANIFEST_INVALID), "not an LSN: '%s'", bad_lsn[i]);
+    static const char *const bad_lsn[] = {"",       "/",     "16",    "16/",  "/1",    "16/G", "16/123456789", "123456789/1",
+                                          "16/1/1", " 16/1", "16/1 ", "-1/1", "0x16/1"};
+    for (size_t i = 0; i < sizeof bad_lsn / sizeof *bad_lsn; i++)
+        ok(refused("postgres", bad_lsn[i], CODE_MANIFEST_INVALID), "not an LSN: '%s'", bad_lsn[i]);
     static const char *const bad_id[] = {"", "-1", "+1", "01", "1.0", "1 ", "9223372036854775808", "99999999999999999999", "a"};
-    for (size_t i = 0; i < sizeof bad_id / sizeof *bad_id; i++) ok(refused("sqlite", bad_id[i], CODE_MANIFEST_INVALID), "not an id: '%s'", bad_id[i]);
+    for (size_t i = 0; i < sizeof bad_id / sizeof *bad_id; i++)
+        ok(refused("sqlite", bad_id[i], CODE_MANIFEST_INVALID), "not an id: '%s'", bad_id[i]);
     ok(refused("mongodb", "1", CODE_FORMAT_UNSUPPORTED), "positions of an unknown engine are refused");
     ok(refused("", "1", CODE_FORMAT_UNSUPPORTED), "no engine is refused");
     ok(pos_is_set(&a) && !pos_is_set(&none), "set and unset");

@@ -14,7 +14,8 @@ static struct shape *made(bool with_all, struct err *e) {
     uint16_t *cols = arena_zalloc(s->arena, 2 * sizeof *cols, e);
     if (!c || !k || !cols) goto fail;
     s->engine = "postgres", s->ns = "public", s->name = "t";
-    c[0] = (struct column){.name = "id", .native = "bigint", .type = LT_INT64, .precision = -1, .scale = -1, .length = -1, .not_null = true};
+    c[0] =
+        (struct column){.name = "id", .native = "bigint", .type = LT_INT64, .precision = -1, .scale = -1, .length = -1, .not_null = true};
     c[1] = (struct column){.name = "v", .native = "text", .type = LT_TEXT, .precision = -1, .scale = -1, .length = -1};
     s->ncols = 2, s->cols = c, s->nkeys = 1, s->keys = k;
     k[0] = (struct key){.name = "t_pkey", .kind = KEY_PRIMARY, .ncols = 1, .cols = cols, .constraint = true};
@@ -25,14 +26,42 @@ static struct shape *made(bool with_all, struct err *e) {
         if (!q) goto fail;
         q[0] = EQ_NOCASE, q[1] = EQ_BYTES;
         cols[0] = 1, cols[1] = 0;
-        c[1] = (struct column){.name = "v\"\xc3\xa9", .native = "numeric(12,2)[]", .collation = "de_DE", .default_sql = "'x'::text", .generated = "id + 1", .id = 7,
-                               .type = LT_ARRAY, .elem = LT_NUMERIC, .precision = 12, .scale = 2, .length = 9, .equality = EQ_NONDET, .ident = IDENT_BY_DEFAULT,
-                               .not_null = true, .generated_stored = true};
-        c[2] = (struct column){.name = "w", .native = "", .type = LT_NATIVE, .precision = -1, .scale = -3, .length = 0, .id = -1, .default_sql = ""};
+        c[1] = (struct column){.name = "v\"\xc3\xa9",
+                               .native = "numeric(12,2)[]",
+                               .collation = "de_DE",
+                               .default_sql = "'x'::text",
+                               .generated = "id + 1",
+                               .id = 7,
+                               .type = LT_ARRAY,
+                               .elem = LT_NUMERIC,
+                               .precision = 12,
+                               .scale = 2,
+                               .length = 9,
+                               .equality = EQ_NONDET,
+                               .ident = IDENT_BY_DEFAULT,
+                               .not_null = true,
+                               .generated_stored = true};
+        c[2] = (struct column){
+            .name = "w", .native = "", .type = LT_NATIVE, .precision = -1, .scale = -3, .length = 0, .id = -1, .default_sql = ""};
         s->ncols = 3, s->nkeys = 2;
-        k[1] = (struct key){.name = "fk", .def = "FOREIGN KEY …", .kind = KEY_FOREIGN, .ncols = 2, .cols = cols, .equality = q, .constraint = true, .partial = true,
-                            .expression = true, .deferrable = true, .initially_deferred = true, .nulls_not_distinct = true, .ref_ns = "n", .ref_table = "r",
-                            .nref = 2, .ref_cols = ref, .on_delete = "CASCADE", .on_update = "NO ACTION"};
+        k[1] = (struct key){.name = "fk",
+                            .def = "FOREIGN KEY …",
+                            .kind = KEY_FOREIGN,
+                            .ncols = 2,
+                            .cols = cols,
+                            .equality = q,
+                            .constraint = true,
+                            .partial = true,
+                            .expression = true,
+                            .deferrable = true,
+                            .initially_deferred = true,
+                            .nulls_not_distinct = true,
+                            .ref_ns = "n",
+                            .ref_table = "r",
+                            .nref = 2,
+                            .ref_cols = ref,
+                            .on_delete = "CASCADE",
+                            .on_update = "NO ACTION"};
         k[0].cols = cols + 1;
         s->identity = 1;
         s->full_image = s->without_rowid = s->strict = true;
@@ -45,19 +74,27 @@ fail:
     return NULL;
 }
 
-static const char plain[] = "{\"engine\":\"postgres\",\"ns\":\"public\",\"name\":\"t\",\"columns\":[{\"name\":\"id\",\"type\":\"int64\",\"native\":\"bigint\",\"not_null\":true},"
-                            "{\"name\":\"v\",\"type\":\"text\",\"native\":\"text\"}],\"keys\":[{\"name\":\"t_pkey\",\"kind\":\"primary\",\"cols\":[0],\"constraint\":true}],"
+static const char plain[] = "{\"engine\":\"postgres\",\"ns\":\"public\",\"name\":\"t\",\"columns\":[{\"name\":\"id\",\"type\":\"int64\","
+                            "\"native\":\"bigint\",\"not_null\":true},"
+                            "{\"name\":\"v\",\"type\":\"text\",\"native\":\"text\"}],\"keys\":[{\"name\":\"t_pkey\",\"kind\":\"primary\","
+                            "\"cols\":[0],\"constraint\":true}],"
                             "\"identity\":0,\"primary\":0}";
-static const char full[] =
-    "{\"engine\":\"postgres\",\"ns\":\"public\",\"name\":\"t\",\"columns\":[{\"name\":\"id\",\"type\":\"int64\",\"native\":\"bigint\",\"not_null\":true},"
-    "{\"name\":\"v\\\"\xc3\xa9\",\"type\":\"array\",\"native\":\"numeric(12,2)[]\",\"elem\":\"numeric\",\"precision\":12,\"scale\":2,\"length\":9,\"collation\":\"de_DE\","
-    "\"equality\":\"nondeterministic\",\"not_null\":true,\"default\":\"'x'::text\",\"generated\":\"id + 1\",\"stored\":true,\"ident\":\"by_default\",\"id\":7},"
-    "{\"name\":\"w\",\"type\":\"native\",\"native\":\"\",\"scale\":-3,\"length\":0,\"default\":\"\",\"id\":-1}],"
-    "\"keys\":[{\"name\":\"t_pkey\",\"kind\":\"primary\",\"cols\":[0],\"constraint\":true},"
-    "{\"name\":\"fk\",\"kind\":\"foreign\",\"cols\":[1,0],\"equality\":[\"nocase\",\"bytes\"],\"constraint\":true,\"partial\":true,\"expression\":true,\"deferrable\":true,"
-    "\"deferred\":true,\"nulls_not_distinct\":true,\"def\":\"FOREIGN KEY …\",\"ref_ns\":\"n\",\"ref_table\":\"r\",\"ref_cols\":[\"a\",\"b\"],\"on_delete\":\"CASCADE\","
-    "\"on_update\":\"NO ACTION\"}],\"identity\":1,\"primary\":0,\"full_image\":true,\"without_rowid\":true,\"strict\":true,\"options\":\"PARTITION BY LIST (v)\","
-    "\"create_sql\":\"CREATE TABLE t(\\n…)\"}";
+static const char full[] = "{\"engine\":\"postgres\",\"ns\":\"public\",\"name\":\"t\",\"columns\":[{\"name\":\"id\",\"type\":\"int64\","
+                           "\"native\":\"bigint\",\"not_null\":true},"
+                           "{\"name\":\"v\\\"\xc3\xa9\",\"type\":\"array\",\"native\":\"numeric(12,2)[]\",\"elem\":\"numeric\","
+                           "\"precision\":12,\"scale\":2,\"length\":9,\"collation\":\"de_DE\","
+                           "\"equality\":\"nondeterministic\",\"not_null\":true,\"default\":\"'x'::text\",\"generated\":\"id + "
+                           "1\",\"stored\":true,\"ident\":\"by_default\",\"id\":7},"
+                           "{\"name\":\"w\",\"type\":\"native\",\"native\":\"\",\"scale\":-3,\"length\":0,\"default\":\"\",\"id\":-1}],"
+                           "\"keys\":[{\"name\":\"t_pkey\",\"kind\":\"primary\",\"cols\":[0],\"constraint\":true},"
+                           "{\"name\":\"fk\",\"kind\":\"foreign\",\"cols\":[1,0],\"equality\":[\"nocase\",\"bytes\"],\"constraint\":true,"
+                           "\"partial\":true,\"expression\":true,\"deferrable\":true,"
+                           "\"deferred\":true,\"nulls_not_distinct\":true,\"def\":\"FOREIGN KEY "
+                           "…\",\"ref_ns\":\"n\",\"ref_table\":\"r\",\"ref_cols\":[\"a\",\"b\"],\"on_delete\":\"CASCADE\","
+                           "\"on_update\":\"NO "
+                           "ACTION\"}],\"identity\":1,\"primary\":0,\"full_image\":true,\"without_rowid\":true,\"strict\":true,\"options\":"
+                           "\"PARTITION BY LIST (v)\","
+                           "\"create_sql\":\"CREATE TABLE t(\\n…)\"}";
 
 static void bytes_are_frozen(bool with_all, const char *want, const char *digest) {
     struct err e = {0};
@@ -76,7 +113,8 @@ static void bytes_are_frozen(bool with_all, const char *want, const char *digest
     if (back) is_str(back->digest, s->digest, "with the same digest");
     if (back) ok(back->table == 0 && back->oid == 0, "table number and oid are not in it");
     copy = shape_copy(s, &e);
-    ok(copy && strcmp(copy->digest, s->digest) == 0 && copy->table == s->table && copy->oid == s->oid && copy->arena != s->arena, "a copy is equal and its own");
+    ok(copy && strcmp(copy->digest, s->digest) == 0 && copy->table == s->table && copy->oid == s->oid && copy->arena != s->arena,
+       "a copy is equal and its own");
     shape_free(copy);
     shape_free(back);
     shape_free(s);
@@ -128,7 +166,8 @@ static void a_driver_s_mistakes_are_bugs(void) {
     ((struct column *)s->cols)[1].name = "\xff";
     ok(shape_finish(s, &e) == -1 && e.code == CODE_VALUE_UNREPRESENTABLE, "a name that is not UTF-8");
     ((struct column *)s->cols)[1].name = "v";
-    ok(shape_finish(s, &e) == 0 && shape_in_identity(s, 0) && shape_in_identity(s, 1) && !shape_in_identity(s, 2), "without identity every column belongs to it");
+    ok(shape_finish(s, &e) == 0 && shape_in_identity(s, 0) && shape_in_identity(s, 1) && !shape_in_identity(s, 2),
+       "without identity every column belongs to it");
     s->identity = 0;
     ok(shape_in_identity(s, 0) && !shape_in_identity(s, 1), "with one, its columns do");
     char label[160];
@@ -139,10 +178,12 @@ static void a_driver_s_mistakes_are_bugs(void) {
 
 static void names_go_both_ways(void) {
     int good = 0;
-    for (int t = LT_BOOL; t <= LT_NATIVE; t++) good += ltype_find(ltype_name((enum ltype)t)) == t;
+    for (int t = LT_BOOL; t <= LT_NATIVE; t++)
+        good += ltype_find(ltype_name((enum ltype)t)) == t;
     is_int(good, LT_NATIVE + 1, "every type");
     good = 0;
-    for (int q = EQ_BYTES; q <= EQ_NUMERIC; q++) good += equality_find(equality_name((enum equality)q)) == q;
+    for (int q = EQ_BYTES; q <= EQ_NUMERIC; q++)
+        good += equality_find(equality_name((enum equality)q)) == q;
     is_int(good, EQ_NUMERIC + 1, "every equality");
     ok(ltype_find("") == -1 && equality_find("x") == -1, "unknown names");
 }
@@ -158,8 +199,9 @@ static int catalogue(struct err *e) {
         if (!o || catalog_warn(c, e, "view '%d' is not carried", i) < 0) goto out;
         o->value = i;
     }
-    rc = c->ntables == 5 && c->nobjects == 5 && c->nwarnings == 5 && c->objects[0].value == 0 && c->objects[4].value == 4 && strcmp(c->warnings[0], "view '0' is not carried") == 0 &&
-                 strcmp(c->warnings[4], "view '4' is not carried") == 0 && c->tables[3]->ncols == 3
+    rc = c->ntables == 5 && c->nobjects == 5 && c->nwarnings == 5 && c->objects[0].value == 0 && c->objects[4].value == 4 &&
+                 strcmp(c->warnings[0], "view '0' is not carried") == 0 && strcmp(c->warnings[4], "view '4' is not carried") == 0 &&
+                 c->tables[3]->ncols == 3
              ? 0
              : -2;
 out:

@@ -24,13 +24,17 @@ static void encodes(const struct value *v, uint16_t n, const char *hex, const ch
     struct rd r = RD(b.p, b.n);
     int rc = row_decode(&r, arena, &back, &m, &e);
     bool same = rc == 0 && m == n && RD_LEFT(&r) == 0;
-    for (uint16_t i = 0; same && i < n; i++) same = value_equal(&back[i], &v[i]) && (v[i].p != NULL || back[i].p == NULL);
+    for (uint16_t i = 0; same && i < n; i++)
+        same = value_equal(&back[i], &v[i]) && (v[i].p != NULL || back[i].p == NULL);
     ok(same, "%s: comes back", name);
     buf_free(&b);
 }
 
 static void rows_have_frozen_bytes(void) {
-    encodes((struct value[]){T("abc"), NUL, UNCHANGED, T(""), B("\x00\xff"), BIN("i42")}, 6, "061a616263000102" "1300ff1c693432", "a row of every kind");
+    encodes((struct value[]){T("abc"), NUL, UNCHANGED, T(""), B("\x00\xff"), BIN("i42")}, 6,
+            "061a616263000102"
+            "1300ff1c693432",
+            "a row of every kind");
     encodes(NULL, 0, "00", "a row without columns");
     static char big[300];
     memset(big, 'x', sizeof big);
@@ -89,13 +93,15 @@ static void copy_is(const struct value *v, uint16_t n, const char *want, const c
 static void copy_text_is_escaped(void) {
     copy_is((struct value[]){T("a"), NUL, T("")}, 3, "a\t\\N\t\n", "text, NULL, empty");
     copy_is((struct value[]){T("\b\f\n\r\t\v\\")}, 1, "\\b\\f\\n\\r\\t\\v\\\\\n", "every escape");
-    copy_is((struct value[]){T("plain text that is long\twith one tab and more behind it\\")}, 1, "plain text that is long\\twith one tab and more behind it\\\\\n", "runs between escapes");
+    copy_is((struct value[]){T("plain text that is long\twith one tab and more behind it\\")}, 1,
+            "plain text that is long\\twith one tab and more behind it\\\\\n", "runs between escapes");
     copy_is((struct value[]){T("\x01\x1b\x7f\xc3\xa9")}, 1, "\x01\x1b\x7f\xc3\xa9\n", "other bytes stand for themselves");
     copy_is((struct value[]){T("\\N")}, 1, "\\\\N\n", "a text \\N is not NULL");
     copy_is((struct value[]){B("\x00\xff\x10")}, 1, "\\\\x00ff10\n", "bytes as hex with a doubled backslash");
     struct buf b = BUF_INIT(64);
     struct err e = {0};
-    ok(copytext_encode(&b, &(struct value){"a\0b", 3, VALUE_TEXT}, 1, &e) == -1 && e.code == CODE_VALUE_UNREPRESENTABLE, "a NUL character is refused");
+    ok(copytext_encode(&b, &(struct value){"a\0b", 3, VALUE_TEXT}, 1, &e) == -1 && e.code == CODE_VALUE_UNREPRESENTABLE,
+       "a NUL character is refused");
     err_clear(&e);
     ok(copytext_encode(&b, &UNCHANGED, 1, &e) == -1 && e.code == CODE_INTERNAL, "UNCHANGED cannot be copied");
     buf_free(&b);
@@ -109,10 +115,15 @@ static const char *decoded(const char *line, size_t len, uint16_t n, struct err 
     out[0] = 0;
     if (copytext_decode(line, len, arena, v, n, e) < 0) return err_code_name(e->code);
     for (uint16_t i = 0; i < n; i++)
-        at += (size_t)snprintf(out + at, sizeof out - at, "%s%.*s", i ? "|" : "", v[i].kind == VALUE_NULL ? 6 : (int)v[i].len, v[i].kind == VALUE_NULL ? "<null>" : v[i].p);
+        at += (size_t)snprintf(out + at, sizeof out - at, "%s%.*s", i ? "|" : "", v[i].kind == VALUE_NULL ? 6 : (int)v[i].len,
+                               v[i].kind == VALUE_NULL ? "<null>" : v[i].p);
     return out;
 }
-#define DECODES(line, n, want, name) do { struct err e_ = {0}; is_str(decoded((line), sizeof(line) - 1, (n), &e_), (want), name); } while (0)
+#define DECODES(line, n, want, name)                                                                                                       \
+    do {                                                                                                                                   \
+        struct err e_ = {0};                                                                                                               \
+        is_str(decoded((line), sizeof(line) - 1, (n), &e_), (want), name);                                                                 \
+    } while (0)
 
 static void copy_text_is_read(void) {
     DECODES("a\tb", 2, "a|b", "two fields");
@@ -123,7 +134,10 @@ static void copy_text_is_read(void) {
     DECODES("x\\N", 1, "xN", "\\N with more before it is not NULL");
     DECODES("\\b\\f\\n\\r\\t\\v\\\\", 1, "\b\f\n\r\t\v\\", "letters");
     DECODES("a\\\tb\tc", 2, "a\tb|c", "a backslash before a tab makes it data");
-    DECODES("\\101\\60\\7x\\1019", 1, "A0\ax" "A9", "octal of one to three digits");
+    DECODES("\\101\\60\\7x\\1019", 1,
+            "A0\ax"
+            "A9",
+            "octal of one to three digits");
     DECODES("\\x41\\x4g\\xzz", 1, "A\x04gxzz", "hex of one or two digits, none is an x");
     DECODES("\\q\\.", 1, "q.", "any other character stands for itself");
     DECODES("first\tse\\\\cond\tth\\tird\tplain", 4, "first|se\\cond|th\tird|plain", "escapes in the middle of a line");

@@ -12,7 +12,8 @@ static const char *run(const char *code) {
     struct err e = {0};
     struct lua_result r;
     struct lua_host *h = lua_host_open(NULL, &e);
-    const struct lua_field fields[] = {LUA_FIELD_STR("text", "abc"), LUA_FIELD_NUM("n", 3), LUA_FIELD_NUM("x", 0.5), LUA_FIELD_BOOL("yes", true), LUA_FIELD_STR("none", NULL)};
+    const struct lua_field fields[] = {LUA_FIELD_STR("text", "abc"), LUA_FIELD_NUM("n", 3), LUA_FIELD_NUM("x", 0.5),
+                                       LUA_FIELD_BOOL("yes", true), LUA_FIELD_STR("none", NULL)};
     if (!h) return "no host";
     if (lua_host_load(h, "test", code, strlen(code), &e) < 0 || lua_host_call(h, "f", fields, 5, &r, &e) < 0)
         snprintf(out, sizeof out, "%s: %s", e.code == CODE_POLICY ? "error" : err_code_name(e.code), e.msg);
@@ -53,8 +54,11 @@ static void values_cross(void) {
 }
 
 static void nothing_leads_outside(void) {
-    static const char *const absent[] = {"io", "os", "package", "debug", "require", "load", "loadstring", "loadfile", "dofile", "collectgarbage", "setmetatable", "getmetatable",
-                                         "coroutine", "utf8", "warn", "string.dump", "string.pack", "math.random", "math.randomseed", "_G.io", "_G._G.load", "_ENV.os"};
+    static const char *const absent[] = {
+        "io",       "os",          "package",        "debug",        "require",         "load",      "loadstring",
+        "loadfile", "dofile",      "collectgarbage", "setmetatable", "getmetatable",    "coroutine", "utf8",
+        "warn",     "string.dump", "string.pack",    "math.random",  "math.randomseed", "_G.io",     "_G._G.load",
+        "_ENV.os"};
     for (size_t i = 0; i < sizeof absent / sizeof *absent; i++) {
         char code[100];
         snprintf(code, sizeof code, "function f() return %s == nil end", absent[i]);
@@ -65,7 +69,8 @@ static void nothing_leads_outside(void) {
     struct lua_host *h = lua_host_open(NULL, &e);
     /* luac 5.4's header: it must not even be looked at */
     static const char bytecode[] = "\x1bLua\x54\x00\x19\x93\r\n\x1a\n\x04\x08\x08";
-    ok(lua_host_load(h, "test", bytecode, sizeof bytecode, &e) == -1 && strstr(e.msg, "attempt to load a binary chunk"), "bytecode is refused: %s", e.msg);
+    ok(lua_host_load(h, "test", bytecode, sizeof bytecode, &e) == -1 && strstr(e.msg, "attempt to load a binary chunk"),
+       "bytecode is refused: %s", e.msg);
     static char big[300 * 1024];
     memset(big, ' ', sizeof big);
     ok(lua_host_load(h, "test", big, sizeof big, &e) == -1 && e.code == CODE_POLICY, "a huge chunk is refused");
@@ -76,26 +81,33 @@ static void endless_work_ends(void) {
     ends("function f() while true do end end", LONG, "an endless loop");
     ends("while true do end", LONG, "an endless loop while loading");
     ends("function f() while true do pcall(function() while true do end end) end end", LONG, "an endless loop inside pcall");
-    ends("function f() while true do xpcall(function() while true do end end, function() while true do end end) end end", LONG, "inside xpcall and its handler");
+    ends("function f() while true do xpcall(function() while true do end end, function() while true do end end) end end", LONG,
+         "inside xpcall and its handler");
     ends("function f() local function g() return pcall(g) end while true do g() end end", LONG, "pcall nested without end");
     ends("function f() local function g() return g() end return g() end", LONG, "tail calls without end");
     ends("function f() for a in ('x'):rep(60000):gmatch('x') do for b in ('x'):rep(60000):gmatch('x') do end end end", LONG, "iterators");
-    ends("function f() local t = {1, 2, nil, 4} for i = 2, 62 do t[1 << i] = 1 end while true do table.insert(t, 1, 1) end end", LONG, "a forged length");
+    ends("function f() local t = {1, 2, nil, 4} for i = 2, 62 do t[1 << i] = 1 end while true do table.insert(t, 1, 1) end end", LONG,
+         "a forged length");
     ends("function f() table.move({}, 1, math.maxinteger - 1, 2) end", LONG, "a move of everything");
     ends("function f() pcall(table.move, {}, 1, math.maxinteger - 1, 2) return 1 end", LONG, "a move of everything inside pcall");
     ends("function f() table.concat({}, '', math.mininteger, math.maxinteger) end", LONG, "a concat of everything");
-    ends("function f() local s, t = ('x'):rep(500000), {} for i = 1, 20000 do t[i] = s .. (i % 2) end table.sort(t) end", "too ", "a sort of long texts");
-    ends("function f() local a, b = ('x'):rep(900000) .. 'a', ('x'):rep(900000) .. 'b' while true do local _ = a < b end end", LONG, "comparing long texts");
+    ends("function f() local s, t = ('x'):rep(500000), {} for i = 1, 20000 do t[i] = s .. (i % 2) end table.sort(t) end", "too ",
+         "a sort of long texts");
+    ends("function f() local a, b = ('x'):rep(900000) .. 'a', ('x'):rep(900000) .. 'b' while true do local _ = a < b end end", LONG,
+         "comparing long texts");
     ends("function f() while true do print('x') end end", LONG, "talking without end");
     gives("function f() return table.concat({1, 2, 3}, ',') .. #table.move({1, 2}, 1, 2, 3) .. table.unpack({7}) end", "1,2,347");
-    gives("function f() local t = {3, 1, 2} table.sort(t) table.insert(t, 4) table.insert(t, 1, 0) table.remove(t, 2) return table.concat(t) end", "0234");
+    gives("function f() local t = {3, 1, 2} table.sort(t) table.insert(t, 4) table.insert(t, 1, 0) table.remove(t, 2) return "
+          "table.concat(t) end",
+          "0234");
     gives("function f() local t = {3, 1, 2} table.sort(t, function(a, b) return a > b end) return table.concat(t) end", "321");
 }
 
 static void memory_is_bounded(void) {
     ends("function f() local t = {} for i = 1, 1e9 do t[i] = {} end end", MEMORY, "tables without end");
     ends("function f() local s = 'x' while true do s = s .. s end end", MEMORY, "a text without end");
-    ends("function f() while true do pcall(function() local s = 'x' while true do s = s .. s end end) end end", MEMORY, "a text without end inside pcall");
+    ends("function f() while true do pcall(function() local s = 'x' while true do s = s .. s end end) end end", MEMORY,
+         "a text without end inside pcall");
     ends("function f() local s = ('x'):rep(1000000) for i = 1, 1e9 do local _ = s .. i end end", MEMORY, "waste without end");
     ends("function f() return ('x'):rep(1e9) end", "too long", "a repetition");
     ends("function f() return ('x'):rep(1, ('y'):rep(1e9)) end", "too long", "a repetition's separator");
@@ -108,13 +120,16 @@ static void memory_is_bounded(void) {
     static const char code[] = "function f() local keep = {} for i = 1, 1e9 do keep[i] = {} end end function g() return 1 end";
     struct lua_result r;
     lua_host_load(h, "test", code, sizeof code - 1, &e);
-    ok(lua_host_call(h, "f", NULL, 0, &r, &e) == -1 && lua_host_bytes(h) <= LUA_LIMITS_DEFAULT.bytes, "what is held never passes the limit");
+    ok(lua_host_call(h, "f", NULL, 0, &r, &e) == -1 && lua_host_bytes(h) <= LUA_LIMITS_DEFAULT.bytes,
+       "what is held never passes the limit");
     ok(lua_host_call(h, "g", NULL, 0, &r, &e) == 0 && r.n == 1, "the host is usable afterwards");
     lua_host_close(h);
 }
 
 static void patterns_answer_as_usual(void) {
-#define F(expr) "function f() local function j(...) local t = {...} for i = 1, select('#', ...) do t[i] = tostring(t[i]) end return table.concat(t, '|') end return j(" expr ") end"
+#define F(expr)                                                                                                                            \
+    "function f() local function j(...) local t = {...} for i = 1, select('#', ...) do t[i] = tostring(t[i]) end return table.concat(t, "  \
+    "'|') end return j(" expr ") end"
     gives(F("('hello world'):find('o w')"), "5|7");
     gives(F("('hello'):find('l+')"), "3|4");
     gives(F("('hello'):find('(l)(l)')"), "3|4|l|l");
@@ -156,7 +171,8 @@ static void patterns_answer_as_usual(void) {
     gives("function f() local s = '' for k, v in ('a=1, b=2'):gmatch('(%w+)=(%w+)') do s = s .. k .. v end return s end", "a1b2");
     gives("function f() local n = 0 for w in ('abc'):gmatch('') do n = n + 1 end return n end", "4");
     gives("function f() local s = '' for w in ('one two'):gmatch('%a*') do s = s .. '[' .. w .. ']' end return s end", "[one][two]");
-    static const char *const malformed[] = {"'['", "'[a'", "'%'", "'('", "')'", "'%b'", "'%bx'", "'%f'", "'%1'", "'(%1)'", "'[%'", "('x'):rep(300)", "('()'):rep(33)"};
+    static const char *const malformed[] = {
+        "'['", "'[a'", "'%'", "'('", "')'", "'%b'", "'%bx'", "'%f'", "'%1'", "'(%1)'", "'[%'", "('x'):rep(300)", "('()'):rep(33)"};
     for (size_t i = 0; i < sizeof malformed / sizeof *malformed; i++) {
         char code[100];
         snprintf(code, sizeof code, "function f() return pcall(string.find, 'x', %s) end", malformed[i]);
@@ -183,7 +199,8 @@ static int open_and_call(struct err *e) {
     struct lua_host *h = lua_host_open(NULL, e);
     static const char code[] = "function f(a) local t = {} for i = 1, 20 do t[i] = a.text .. i end return #table.concat(t) end";
     const struct lua_field field = LUA_FIELD_STR("text", "abc");
-    int rc = h && lua_host_load(h, "test", code, sizeof code - 1, e) == 0 && lua_host_call(h, "f", &field, 1, &r, e) == 0 && r.n == 91 ? 0 : -1;
+    int rc =
+        h && lua_host_load(h, "test", code, sizeof code - 1, e) == 0 && lua_host_call(h, "f", &field, 1, &r, e) == 0 && r.n == 91 ? 0 : -1;
     lua_host_close(h);
     return rc;
 }

@@ -34,7 +34,8 @@ static void the_default_decides(struct policy *p) {
     ok(ask(p, ERR_REFUSE, MARKER_DEFERRED_KEY_CHECK_FAILED_AT_COMMIT, 8, "a").again, "eight times");
     ok(!ask(p, ERR_REFUSE, MARKER_DEFERRED_KEY_CHECK_FAILED_AT_COMMIT, 9, "a").again, "and not nine times");
     ok(!ask(p, ERR_REFUSE, MARKER_CDC_REPLICATION_HEADROOM, 9, "a").fell_back, "the built-in answer is no fallback");
-    is_int(ask(p, ERR_RETRY, MARKER_NONE, 5, "a").wait_us, ask(p, ERR_RETRY, MARKER_NONE, 5, "a").wait_us, "the same history gives the same wait");
+    is_int(ask(p, ERR_RETRY, MARKER_NONE, 5, "a").wait_us, ask(p, ERR_RETRY, MARKER_NONE, 5, "a").wait_us,
+           "the same history gives the same wait");
     int64_t first = ask(p, ERR_RETRY, MARKER_NONE, 5, "leg-0").wait_us;
     int others = 0;
     for (int i = 1; i < 50; i++) {
@@ -73,8 +74,10 @@ static void a_file_decides(void) {
     ok(!a.again && !a.fell_back, "nil parks");
     a = own("function retry(a) return false end");
     ok(!a.again && !a.fell_back, "false parks");
-    a = own("function retry(a) return a.kind == 'broker' and a.name == 'a' and a.verb == 'tail' and a.attempt == 1 and a.since_progress == 1.5 and a.class == 'retry' "
-            "and a.code == 'SLUICE-E-SERVER' and a.marker == '' and a.sub == '' and a.restartable == false and a.random >= 0 and a.random < 1 and a.message == nil and 3 or nil end");
+    a = own("function retry(a) return a.kind == 'broker' and a.name == 'a' and a.verb == 'tail' and a.attempt == 1 and a.since_progress == "
+            "1.5 and a.class == 'retry' "
+            "and a.code == 'SLUICE-E-SERVER' and a.marker == '' and a.sub == '' and a.restartable == false and a.random >= 0 and a.random "
+            "< 1 and a.message == nil and 3 or nil end");
     ok(a.again && a.wait_us == 3000000, "the ask holds what it should");
 }
 
@@ -88,8 +91,19 @@ static void nothing_is_kept(void) {
 }
 
 static void nonsense_falls_back(void) {
-    static const char *const nonsense[] = {"return 'soon'", "return -1", "return 0/0", "return 1/0", "return {}", "return true", "return 86401", "error('x')", "while true do end",
-                                           "local t = {} while true do t[#t + 1] = t end", "return nothing.there", "return pcall(function() while true do end end) and 1", "return ('a'):rep(30):find(('a*'):rep(30) .. 'b')"};
+    static const char *const nonsense[] = {"return 'soon'",
+                                           "return -1",
+                                           "return 0/0",
+                                           "return 1/0",
+                                           "return {}",
+                                           "return true",
+                                           "return 86401",
+                                           "error('x')",
+                                           "while true do end",
+                                           "local t = {} while true do t[#t + 1] = t end",
+                                           "return nothing.there",
+                                           "return pcall(function() while true do end end) and 1",
+                                           "return ('a'):rep(30):find(('a*'):rep(30) .. 'b')"};
     for (size_t i = 0; i < sizeof nonsense / sizeof *nonsense; i++) {
         char code[200];
         snprintf(code, sizeof code, "function retry(a) %s end", nonsense[i]);
@@ -101,10 +115,12 @@ static void nonsense_falls_back(void) {
 static void bad_files_are_refused(void) {
     struct policy *p = NULL;
     struct err e = {0};
-    static const char *const bad[] = {"", "x = 1", "retry = 5", "function retry(", "error('x')", "while true do end", "os.exit(0)", "\x1bLua"};
+    static const char *const bad[] = {"",           "x = 1",  "retry = 5", "function retry(", "error('x')", "while true do end",
+                                      "os.exit(0)", "\x1bLua"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         err_clear(&e);
-        ok(policy_open(file(bad[i]), &p, &e) == -1 && e.code == CODE_POLICY && e.class == ERR_CONFIG && p == NULL, "refused: '%s': %s", bad[i], e.msg);
+        ok(policy_open(file(bad[i]), &p, &e) == -1 && e.code == CODE_POLICY && e.class == ERR_CONFIG && p == NULL, "refused: '%s': %s",
+           bad[i], e.msg);
     }
     ok(policy_open("/nonexistent/policy.lua", &p, &e) == -1 && e.code == CODE_POLICY, "a file that is not there: %s", e.msg);
     ok(policy_open("/tmp", &p, &e) == -1 && e.code == CODE_POLICY, "a directory: %s", e.msg);
