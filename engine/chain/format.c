@@ -11,6 +11,7 @@
 
 struct chain_hooks chain_hooks = {
     .random = random_bytes, .now_us = clock_wall_us, .frame_raw = (size_t)1 << 20, .chunk_stored = (size_t)16 << 20, .page_links = 128, .page_refs = 256,
+    .torn_wait_us = 50000,
 };
 
 int chain_random_hex(char *out, size_t bytes, struct err *e) {

@@ -94,6 +94,7 @@ struct chain_hooks {
     int64_t (*now_us)(void);
     size_t frame_raw, chunk_stored;
     size_t page_links, page_refs;
+    int64_t torn_wait_us; /* the first wait for a catalogue that is half there; doubled twice */
 };
 extern struct chain_hooks chain_hooks;
 

@@ -272,7 +272,7 @@ int lineage_get(struct store *st, const char *unless, struct lineage *l, char et
         if (!*found || *same) break;
         if (lineage_parse(b.p ? b.p : "", b.n, l, e) == 0) break;
         /* a file system without atomic replacement may show half of it; a wait of 350 ms in all tells that from damage */
-        if (e->code != CODE_MANIFEST_INVALID || try == 3 || stop_wait(50000ll << try)) goto out;
+        if (e->code != CODE_MANIFEST_INVALID || try == 3 || stop_wait(chain_hooks.torn_wait_us << try)) goto out;
     }
     if (etag) memcpy(etag, got, STORE_ETAG);
     rc = 0;

@@ -144,6 +144,7 @@ int args_parse(struct args *a, int argc, char **argv, struct err *e) {
             return -1;
         }
     }
+    a->options.flags = a->options.set;
     if (a->npos < a->command->min_args) {
         err_set(e, CODE_USAGE, "`sluice %s` needs %s", a->command->path, a->command->args);
         return usage(e, a->command);

@@ -45,7 +45,8 @@ int cli_duration(struct args *a, const char *flag, int64_t dflt_us, int64_t *us,
 int cli_store_url(struct args *a, char **url, struct err *e);
 int cli_dsn(struct args *a, const char *role /* "source", "target" */, const char *env, const char **driver, const char **dsn, struct err *e);
 /* Put endpoints and the entity as the flags say, then open the job. name is the entity's. */
-struct cli_job { const char *kind, *name, *store_url, *source_driver, *source_dsn, *target_driver, *target_dsn; };
+/* keep_config: what the entity was configured with stays, under the flags of this run (an incremental follows the scope of its full). */
+struct cli_job { bool keep_config; const char *kind, *name, *store_url, *source_driver, *source_dsn, *target_driver, *target_dsn; };
 int cli_job_open(struct args *a, struct control *c, const struct cli_job *cj, struct job **j, struct err *e);
 /* The producer's name: --name, else the one on this control DB that writes this store, else the first 12 digits of the lineage. */
 int cli_producer_name(struct args *a, struct control *c, const char *store_url, char name[256], struct err *e);

@@ -33,8 +33,8 @@ static int begin(struct args *a, struct backup *b, struct err *e) {
     return cli_control(a, &b->c, e);
 }
 
-static int open_job(struct args *a, struct backup *b, struct err *e) {
-    struct cli_job cj = {.kind = "producer", .name = b->name, .store_url = b->url, .source_driver = b->driver, .source_dsn = b->dsn};
+static int open_job(struct args *a, struct backup *b, bool keep_config, struct err *e) {
+    struct cli_job cj = {.keep_config = keep_config, .kind = "producer", .name = b->name, .store_url = b->url, .source_driver = b->driver, .source_dsn = b->dsn};
     return cli_job_open(a, b->c, &cj, &b->j, e);
 }
 
@@ -102,7 +102,7 @@ int cmd_backup_full(struct args *a, struct err *e) {
     if (cli_producer_name(a, b.c, b.url, b.name, e) < 0) goto out;
     if (!b.name[0] && fresh_name(a, &b, e) < 0) goto out;
     bool dry = a->options.dry_run;
-    if (open_job(a, &b, e) < 0) goto out;
+    if (open_job(a, &b, false, e) < 0) goto out;
     if (dry) {
         if (full_dry_run(b.j, &plan, e) < 0 || cli_print(&plan, e) < 0) goto out;
         rc = 0;
@@ -180,7 +180,7 @@ int cmd_backup_incremental(struct args *a, struct err *e) {
         goto out;
     }
     if (cli_producer_name(a, b.c, b.url, b.name, e) < 0) goto out;
-    if (open_job(a, &b, e) < 0) goto out;
+    if (open_job(a, &b, true, e) < 0) goto out;
     if (adopt_unknown(&b, e) < 0) goto out;
     bool dry = b.j->options.dry_run;
     struct buf did = BUF_INIT(KiB(64));

@@ -124,9 +124,12 @@ static int put_endpoint(struct control *c, const char *entity, enum endpoint_rol
 }
 
 int cli_job_open(struct args *a, struct control *c, const struct cli_job *cj, struct job **j, struct err *e) {
-    struct entity en = {0};
+    struct entity en = {0}, was = {0};
     struct buf config = BUF_INIT(KiB(64));
+    bool found = false;
     int rc = -1;
+    if (cj->keep_config && entity_find(c, cj->kind, cj->name, &was, &found, e) < 0) goto out;
+    if (found && options_from_json(&a->options, was.config, e) < 0) goto out;
     snprintf(en.kind, sizeof en.kind, "%s", cj->kind);
     snprintf(en.name, sizeof en.name, "%s", cj->name);
     if (put_endpoint(c, cj->name, ENDPOINT_SOURCE, cj->source_driver, cj->source_dsn, en.source, e) < 0) goto out;
@@ -138,6 +141,7 @@ int cli_job_open(struct args *a, struct control *c, const struct cli_job *cj, st
     if (entity_put(c, &en, e) < 0) goto out;
     rc = job_open(c, cj->kind, cj->name, &a->options, j, e);
 out:
+    entity_free(&was);
     entity_free(&en);
     buf_free(&config);
     return rc;

@@ -53,7 +53,6 @@ int job_open(struct control *c, const char *kind, const char *name, struct optio
     j->control = c;
     j->options = *o;
     memset(o, 0, sizeof *o);
-    j->options.flags = j->options.set;
     if (entity_find(c, kind, name, &j->entity, &found, e) < 0) goto bad;
     if (!found) {
         err_set(e, CODE_NOT_FOUND, "there is no %s '%s'", kind, name);

@@ -29,7 +29,7 @@ struct options {
     struct arena *arena;            /* owns the strings */
     const char *lineage;            /* a fresh chain gets this id, so that its producer can be named before it exists */
     uint64_t set;                   /* bit per row of the table: given by somebody */
-    uint64_t flags;                 /* of those, given on the command line of this run (job_open fills it) */
+    uint64_t flags;                 /* of those, given on the command line of this run */
 };
 enum option_type { OPTION_BOOL, OPTION_U64, OPTION_BYTES, OPTION_DURATION, OPTION_STR, OPTION_LIST };
 
