@@ -157,6 +157,9 @@ static int collation(const struct shape *src, const struct shape *dst, const str
             for (uint16_t d = 0; d < src->keys[i].ncols; d++)
                 if (src->keys[i].cols[d] == at && (src->keys[i].kind == KEY_PRIMARY || src->keys[i].kind == KEY_UNIQUE) && src->keys[i].equality != NULL)
                     there = src->keys[i].equality[d];
+        /* only what has a collation can have a nondeterministic one */
+        bool collatable = to->type == LT_TEXT || to->type == LT_NATIVE || to->type == LT_ARRAY;
+        if (here == EQ_NONDET && !collatable) continue;
         const char *hc = to->collation, *sc = src->cols[at].collation;
         bool same_collation = tg_native(src) && hc != NULL && sc != NULL && strcmp(hc, sc) == 0;
         if (!weak(here) || (here == there && (here != EQ_NONDET || same_collation))) continue;

@@ -244,8 +244,15 @@ int tg_table_drop(struct target *t, const char *ns, const char *name, struct err
         goto out;
     if (buf_adds(&b, "DROP TABLE IF EXISTS ", e) < 0 || pg_qualified(&b, ns, name, e) < 0) goto out;
     const char *sql = buf_str(&b, e);
-    if (sql == NULL || pg_do(t->c, sql, NULL, e) < 0) goto out;
-    rc = tg_commit(t->c, e);
+    if (sql == NULL) goto out;
+    PGresult *r = PQexec(t->c, sql);
+    if (pg_sqlstate_is(r, "2BP01")) { /* waiting would not help */
+        const char *what = PQresultErrorField(r, PG_DIAG_MESSAGE_DETAIL);
+        err_set(e, CODE_TARGET_NOT_EMPTY, "other objects of the target depend on it: %.300s", what != NULL ? what : "see its catalogue");
+        err_hint(e, "drop those objects first (they are not sluice's), then run it again");
+    } else if (PQresultStatus(r) != PGRES_COMMAND_OK) pg_err(e, t->c, r, NULL);
+    else rc = tg_commit(t->c, e);
+    PQclear(r);
 out:
     if (rc < 0) err_wrap(e, "cannot drop table '%s.%s'", ns, name);
     tg_rollback(t->c);
