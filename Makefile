@@ -16,7 +16,7 @@ UNIT_SRC := $(shell find tests/unit -name 't_*.c' 2>/dev/null)
 UNIT_BIN := $(UNIT_SRC:tests/unit/%.c=$(BUILD)/unit/%)
 EMBED   := $(shell find sql migrations lua -name '*.sql' -o -name '*.lua' -o -name 'checksums' 2>/dev/null | LC_ALL=C sort)
 
-.PHONY: all deps unit sql lint asan tsan format coverage install flow clean help test
+.PHONY: all deps unit sql cli seed integration cases crash demo lint asan tsan format coverage install flow clean help test
 .DEFAULT_GOAL := all
 all: deps $(BUILD)/sluice    ## build/sluice (installs what is missing when run as root)
 
@@ -67,6 +67,24 @@ unit: $(UNIT_BIN)     ## unit tests (TAP)
 
 sql: $(BUILD)/sluice  ## the control DB from a plain sqlite3 shell
 	SLUICE=$(BUILD)/sluice prove --nocolor -e sh $(wildcard tests/sql/*.sh)
+
+cli: $(BUILD)/sluice  ## the command line, no server needed
+	SLUICE=$(abspath $(BUILD)/sluice) prove --nocolor -e bash $(sort $(wildcard tests/cli/*.t))
+
+seed: $(BUILD)/sluice ## the commands of the first request, literally
+	SLUICE=$(abspath $(BUILD)/sluice) bash tests/lib/with_servers.sh prove --nocolor -e bash $(sort $(wildcard tests/seed/*.t))
+
+integration: $(BUILD)/sluice  ## every command on real databases, comparing data
+	SLUICE=$(abspath $(BUILD)/sluice) bash tests/lib/with_servers.sh prove --nocolor -j2 --timer -e bash $(sort $(wildcard tests/integration/*.t))
+
+cases: $(BUILD)/sluice  ## public cases by every route (CASES=DIR ONLY=REGEX ROUTES=copy,chain,broker)
+	SLUICE=$(abspath $(BUILD)/sluice) PREPARED=1 bash tests/lib/with_servers.sh perl tests/cases/run $(CASES)
+
+crash: $(BUILD)/sluice  ## kill -9 at every failure point, resume, compare every row
+	SLUICE=$(abspath $(BUILD)/sluice) bash tests/lib/with_servers.sh bash tests/crash/run
+
+demo: all             ## the whole job on SQLite, no server: build/demo
+	SLUICE=$(BUILD)/sluice bash contrib/demo.sh
 
 test: all test-deps unit sql cli seed integration   ## everything that must hold, on servers that it starts itself
 
