@@ -243,18 +243,40 @@ static int other_index(const struct shape *src, const struct key *k, const char 
     return key_cols(src, k, true, b, e);
 }
 
-/* Texts equal but for blanks outside quotes, case of nothing. */
-bool sqt_same_text(const char *a, const char *b) {
-    char quote = 0;
+/* The next token of *p: its bytes without identifier quotes; `text` when it is a literal in single quotes. */
+static bool token(const char **p, const char **at, size_t *n, char *quote) {
+    const char *s = *p;
     for (;;) {
-        if (!quote) {
-            while (isspace((unsigned char)*a)) a++;
-            while (isspace((unsigned char)*b)) b++;
-        }
-        if (*a != *b) return false;
-        if (!*a) return true;
-        if (quote ? *a == quote : strchr("'\"`", *a) != NULL) quote = quote ? 0 : *a;
-        a++, b++;
+        while (isspace((unsigned char)*s)) s++;
+        if (s[0] == '-' && s[1] == '-') s += strcspn(s, "\n");
+        else if (s[0] == '/' && s[1] == '*') s = strstr(s + 2, "*/") ? strstr(s + 2, "*/") + 2 : s + strlen(s);
+        else break;
+    }
+    *at = s;
+    *quote = 0;
+    if (!*s) return false;
+    if (strchr("\"`['", *s)) {
+        *quote = *s;
+        *p = name_end(s);
+        *at = s + 1;
+        *n = (size_t)(*p - s) - 2;
+        return *p - s >= 2;
+    }
+    const char *end = name_end(s);
+    *p = end > s ? end : s + 1;
+    *n = (size_t)(*p - s);
+    return true;
+}
+
+bool sqt_same_text(const char *a, const char *b) {
+    for (;;) {
+        const char *x, *y;
+        size_t n, m;
+        char q, r;
+        bool more = token(&a, &x, &n, &q), also = token(&b, &y, &m, &r);
+        if (!more || !also) return more == also;
+        if (n != m || (q == '\'') != (r == '\'')) return false;
+        if (q && q == r ? memcmp(x, y, n) != 0 : strncasecmp(x, y, n) != 0) return false;
     }
 }
 

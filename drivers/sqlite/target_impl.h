@@ -99,7 +99,8 @@ int sqt_keys_check(struct target *t, const struct shape *src, const struct shape
 
 /* One column of another engine's table. */
 int sqt_column_sql(const struct shape *src, const struct column *c, bool warn, struct buf *b, struct err *e);
-bool sqt_same_text(const char *a, const char *b); /* but for blanks outside quotes */
+/* Do two definitions read the same? Blanks, comments, case and the quotes around names are ignored. */
+bool sqt_same_text(const char *a, const char *b);
 int sqt_create_sql(const struct shape *src, const char *name, bool warn, struct buf *b, struct err *e); /* CREATE TABLE for src under this name */
 int sqt_table_shape(struct target *t, const char *ns, const char *name, struct shape **s, struct err *e);
 int sqt_table_has_rows(struct target *t, const char *ns, const char *name, bool *any, struct err *e);

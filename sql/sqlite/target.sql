@@ -180,3 +180,7 @@ INSERT INTO main.sqlite_sequence(name, seq) SELECT :name, :value WHERE NOT EXIST
 --| name: target_sequence_restart
 --| in: name TEXT
 DELETE FROM main.sqlite_sequence WHERE name = :name COLLATE NOCASE;
+
+--| name: target_sequence_read
+--| in: name TEXT   out: seq INTEGER
+SELECT seq FROM main.sqlite_sequence WHERE name = :name COLLATE NOCASE;
