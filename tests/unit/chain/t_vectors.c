@@ -77,7 +77,7 @@ static void chunk(struct store *st) {
              "0000000000000000" "5d3955b9"
              "0b000000" "0b000000" "02000000" "bb853b02" "020000000101" "0100000005"
              "40" "0b" "0b" "02" "2a" "01" "01" "abababababababababababababababababababababababababababababababab" "01" "0700000000000000" "0700000000000000"
-             "5b00000000000000" "38000000" "43276d8d" "01000000" "8bfc3f91" "534c454e44303031",
+             "5b00000000000000" "38000000" "43276d8d" "01000000" "8bfc3f91" "534c43454e443031",
              "a chunk of two records from seq 42, uncompressed");
     is_str(w.done.v[0].digest, "fbeaf974467e04ef006e69c3f8386e3394aa7fe0110deaaf7c31faa7e84d7ace", "its digest");
     is_int(w.done.v[0].first, 42, "first seq");
