@@ -21,11 +21,13 @@ EMBED   := $(shell find sql migrations lua -name '*.sql' -o -name '*.lua' -o -na
 all: deps $(BUILD)/sluice    ## build/sluice (installs what is missing when run as root)
 
 $(BUILD)/sluice: $(BUILD)/obj/engine/cli/main.o $(BUILD)/libsluice.a
-	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+	@$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
 $(BUILD)/libsluice.a: $(LIB_OBJ)
 	@rm -f $@
-	ar rcs $@ $^
+	@ar rcs $@ $^
+	@twice=$$(nm -A --defined-only $@ 2>/dev/null | awk '$$(NF-1) ~ /^[TDBR]$$/ {print $$NF}' | sort | uniq -d); \
+	  [ -z "$$twice" ] || { echo "defined twice, and the linker would pick one: $$twice" >&2; rm -f $@; exit 1; }
 
 $(BUILD)/gen/embed.c: engine/base/embed.awk $(EMBED)
 	@mkdir -p $(@D)
@@ -33,15 +35,15 @@ $(BUILD)/gen/embed.c: engine/base/embed.awk $(EMBED)
 
 $(BUILD)/obj/gen/embed.o: $(BUILD)/gen/embed.c
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) -MMD -c -o $@ $<
+	@$(CC) $(CFLAGS) -MMD -c -o $@ $<
 
 $(BUILD)/obj/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) -MMD -c -o $@ $<
+	@$(CC) $(CFLAGS) -MMD -c -o $@ $<
 
 $(BUILD)/unit/%: tests/unit/%.c tests/tap.h $(BUILD)/libsluice.a
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) -I. -o $@ $< $(BUILD)/libsluice.a $(LDFLAGS) $(LDLIBS)
+	@$(CC) $(CFLAGS) -I. -o $@ $< $(BUILD)/libsluice.a $(LDFLAGS) $(LDLIBS)
 
 DEBS := build-essential pkg-config libsqlite3-dev sqlite3 libpq-dev libcurl4-openssl-dev libssl-dev libzstd-dev liblua5.4-dev libjansson-dev
 TEST_DEBS := postgresql-15 postgresql-client-15 perl

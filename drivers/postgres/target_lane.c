@@ -229,7 +229,7 @@ static int get_stmt(struct lane *l, const struct run *run, size_t run_no, const 
     st->key = key;
     snprintf(st->name, sizeof st->name, "s%llu", (unsigned long long)l->next_name++);
     *at = l->nstmts++;
-    if (stmt_text(&l->sql, tt, s, run->mask, st->p, &st->np, e) < 0) return -1;
+    if (tg_stmt_text(&l->sql, tt, s, run->mask, st->p, &st->np, e) < 0) return -1;
     st->sent = true;
     if (l->sql.n == 0) { /* nothing to do: an update that touches an identity column alone */
         st->confirmed = true;

@@ -143,7 +143,7 @@ struct stmt_shape {
 enum param_from { PARAM_KEY /* before, else after */, PARAM_BEFORE, PARAM_AFTER };
 struct param { uint16_t col; enum param_from from; enum wire wire; };
 /* *nparams of p (room for 2 * ncols) are filled. An empty text: there is nothing to do. */
-int stmt_text(struct buf *b, const struct target_table *tt, const struct stmt_shape *s, const uint8_t *mask, struct param *p,
+int tg_stmt_text(struct buf *b, const struct target_table *tt, const struct stmt_shape *s, const uint8_t *mask, struct param *p,
               size_t *nparams, struct err *e);
 
 /* ---- target_load.c ---- */

@@ -232,7 +232,7 @@ static void full(struct writer *w, const struct stmt_shape *s, const uint8_t *ma
     put(w, " WHERE t.ctid = j.c AND t.tableoid = j.o");
 }
 
-int stmt_text(struct buf *b, const struct target_table *tt, const struct stmt_shape *s, const uint8_t *mask, struct param *p,
+int tg_stmt_text(struct buf *b, const struct target_table *tt, const struct stmt_shape *s, const uint8_t *mask, struct param *p,
               size_t *nparams, struct err *e) {
     struct writer w = {.b = b, .e = e, .tt = tt, .p = p};
     buf_reset(b);
