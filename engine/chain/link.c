@@ -204,8 +204,7 @@ int link_put(struct link *l, struct change *c, struct err *e) {
     int rc;
     switch (c->op) {
     case CHANGE_INSERT: case CHANGE_UPDATE: case CHANGE_DELETE:
-        rc = put_row(l, c, e);
-        l->m.row_changes++;
+        if ((rc = put_row(l, c, e)) == 0) l->m.row_changes++;
         break;
     case CHANGE_BACKFILL_BEGIN: case CHANGE_BACKFILL_ROWS: case CHANGE_BACKFILL_END: rc = put_row(l, c, e); break;
     case CHANGE_TRUNCATE: rc = put_truncate(l, c, e); break;

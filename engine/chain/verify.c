@@ -108,7 +108,7 @@ static int verify_link(struct verify *v, uint64_t n, struct err *e) {
         rows += batch_rows(&v->b);
     } while (v->b.n > 0);
     if (rows != m.row_changes) {
-        err_set(e, CODE_CHUNK_CORRUPT, "link %llu holds %llu row changes, %llu are recorded", (unsigned long long)n, (unsigned long long)rows, (unsigned long long)m.row_changes);
+        err_set(e, CODE_CHUNK_CORRUPT, "it holds %llu row changes, %llu are recorded", (unsigned long long)rows, (unsigned long long)m.row_changes);
         goto out;
     }
     rc = 0;
