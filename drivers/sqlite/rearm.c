@@ -9,6 +9,7 @@
  *      columns behind the others   followed when they are NULL everywhere or generated; copied when they have a default
  *      one name for another at the same place, same definition, not the last column    a rename, followed
  *      (the last one may be a column dropped and another added: copied)
+ *      the same columns, but another CREATE TABLE text    copied: a column may have been dropped and added again
  *      a new unique key            copied: REPLACE may have displaced rows by it before the triggers knew it
  *      another identity            copied: the log's keys mean other rows now
  * 3. Column numbers are never used twice within a table, nor table numbers within a file. */
@@ -95,6 +96,8 @@ static bool columns_follow(const struct shape *before, struct shape *now, struct
     } else if ((gone && made) || made != tail) {
         follows = false;
     }
+    /* The same columns in another text: the last one may have been dropped and added again, its values gone. */
+    if (!gone && !made && strcmp(before->name, now->name) == 0 && !same_text(before->create_sql, now->create_sql)) follows = false;
     for (uint16_t i = 0; i < now->ncols; i++)
         if (cols[i].id == 0) {
             cols[i].id = (*next)++;

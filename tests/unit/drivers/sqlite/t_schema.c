@@ -39,13 +39,12 @@ static const struct try cases[] = {
 };
 
 static void later_changes_are_captured(struct feed *f, const char *what) {
-    sqlite3_stmt *st, *q;
+    sqlite3_stmt *st;
     feed_forget(f);
     sqlite3_prepare_v2(f->app, "select name from sqlite_schema where type='table' and name not like 'sqlite%' and name not like 'sluice%'", -1, &st, NULL);
     char all[2048] = "";
     while (sqlite3_step(st) == SQLITE_ROW) snprintf(all + strlen(all), sizeof all - strlen(all), "delete from \"%s\" where rowid in (select rowid from \"%s\" limit 1);", sqlite3_column_text(st, 0), sqlite3_column_text(st, 0));
     sqlite3_finalize(st);
-    (void)q;
     app(f, all);
     feed_tick(f);
     ok(feed_same(f) && f->missing == 0 && f->shapes == 0, "%s: what comes later is captured", what);
