@@ -29,7 +29,11 @@ static bool key_is_unique(const struct key *k) {
     return (k->kind == KEY_PRIMARY || k->kind == KEY_UNIQUE) && !k->partial && !k->expression;
 }
 
-/* Does a unique key of the target stand on exactly the identity's columns? */
+static bool bytewise(enum equality q) {
+    return q == EQ_BYTES || q == EQ_NUMERIC;
+}
+
+/* Does a unique key of the target stand on exactly the identity's columns, with the source's notion of equal? */
 static bool arbiter(const struct target_table *tt) {
     const struct key *id = tt->key;
     for (uint16_t k = 0; id && k < tt->dst->nkeys; k++) {
@@ -39,7 +43,8 @@ static bool arbiter(const struct target_table *tt) {
         for (uint16_t i = 0; i < id->ncols; i++)
             for (uint16_t j = 0; j < d->ncols; j++)
                 if (sqt_name_same(tt->src->cols[id->cols[i]].name, tt->dst->cols[d->cols[j]].name)) {
-                    same++;
+                    enum equality s = sqt_key_equality(tt->src, id, i), q = sqt_key_equality(tt->dst, d, j);
+                    same += s == q || (bytewise(s) && bytewise(q));
                     break;
                 }
         if (same == id->ncols) return true;
@@ -66,7 +71,7 @@ int sqt_bind_table(struct target *t, const struct shape *src, const char *ns, co
     tt->id = atomic_fetch_add(&table_ids, 1) + 1;
     tt->t = t;
     if (!(tt->src = shape_copy(src, e)) || !(tt->name = mem_strdup(name, e)) || !(tt->conv = mem_alloc(src->ncols + 1u, e)) ||
-        !(tt->scratch = mem_alloc((src->ncols + 1u) * 2 * sizeof *tt->scratch, e)))
+        !(tt->in_key = mem_alloc(src->ncols + 1u, e)) || !(tt->scratch = mem_alloc((src->ncols + 1u) * 2 * sizeof *tt->scratch, e)))
         goto fail;
     for (size_t i = 0; i < src->ncols * 2u; i++) tt->scratch[i] = BUF_INIT(VALUE_MAX);
     shape_label(src, tt->label);
@@ -87,6 +92,12 @@ int sqt_bind_table(struct target *t, const struct shape *src, const char *ns, co
         }
     }
     if (src->identity >= 0) tt->key = &tt->src->keys[src->identity];
+    for (uint16_t i = 0; tt->key && i < tt->key->ncols; i++) {
+        uint16_t c = tt->key->cols[i];
+        enum ltype type = tt->src->cols[c].type;
+        tt->in_key[c] = 1;
+        if (sqt_key_equality(tt->src, tt->key, i) != EQ_BYTES && type != LT_INT64 && type != LT_INT32 && type != LT_INT16) tt->respells = true;
+    }
     tt->arbiter = arbiter(tt);
     tt->without_rowid = tt->dst->without_rowid;
     for (size_t i = 0; i < MEM_ARRAY_LEN(rowids) && !tt->rowid; i++)
@@ -108,6 +119,7 @@ void sqt_unbind_table(struct target_table *tt) {
     for (size_t i = 0; tt->scratch && tt->src && i < tt->src->ncols * 2u; i++) buf_free(&tt->scratch[i]);
     mem_free(tt->scratch);
     mem_free(tt->conv);
+    mem_free(tt->in_key);
     mem_free(tt->name);
     shape_free(tt->src);
     shape_free(tt->dst);
@@ -180,6 +192,7 @@ static int bind_hex(struct target_table *tt, sqlite3_stmt *s, int at, uint16_t c
     struct buf *b = &tt->scratch[c * 2 + image];
     size_t n = v->len >= 2 ? (v->len - 2) / 2 : 0;
     if (v->len < 2 || v->p[0] != '\\' || v->p[1] != 'x' || v->len % 2) return unfit(tt, c, row, e, "the bytes are not written as \\x and hex digits");
+    if (b->cap > MiB(4) && n < MiB(1)) buf_free(b); /* what one huge value took is given back */
     buf_reset(b);
     if (buf_reserve(b, n + 1, e) < 0) return -1;
     if (text_unhex(v->p + 2, n * 2, (unsigned char *)b->p) < 0) return unfit(tt, c, row, e, "the bytes are not written as \\x and hex digits");
@@ -266,25 +279,9 @@ int sqt_bind_value(struct target_table *tt, sqlite3_stmt *s, int at, uint16_t c,
 
 /* ---- statement texts ---- */
 
-static bool in_key(const struct target_table *tt, uint16_t c) {
-    for (uint16_t i = 0; tt->key && i < tt->key->ncols; i++)
-        if (tt->key->cols[i] == c) return true;
-    return false;
-}
-
-/* A key of equal value may be spelled anew (NOCASE): then an update carries its columns too. */
-static bool key_respells(const struct target_table *tt) {
-    for (uint16_t i = 0; tt->key && i < tt->key->ncols; i++) {
-        enum equality q = sqt_key_equality(tt->src, tt->key, i);
-        enum ltype ty = tt->src->cols[tt->key->cols[i]].type;
-        if (q != EQ_BYTES && ty != LT_INT64 && ty != LT_INT32 && ty != LT_INT16) return true;
-    }
-    return false;
-}
-
 bool sqt_sets(const struct target_table *tt, const uint8_t *mask, bool keys, uint16_t c) {
     if (tt->conv[c] == CONV_NONE || (mask && !mask[c])) return false;
-    return keys || !in_key(tt, c) || key_respells(tt);
+    return keys || !tt->in_key[c] || tt->respells;
 }
 
 static int table_name(const struct target_table *tt, struct buf *b, struct err *e) {

@@ -8,6 +8,7 @@
  *    collation that SQLite does not have holds equal cannot be guarded at all. */
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "drivers/sqlite/target_impl.h"
 #include "engine/base/text.h"
@@ -30,6 +31,13 @@ static int columns_fold(const struct shape *src, struct err *e) {
                 return err_hint(e, "rename one of them, or leave the table out with --exclude-table %s", src->name);
             }
     return 0;
+}
+
+static int name_taken(const struct shape *src, struct err *e) {
+    char label[160];
+    if (sqt_is_own(src) || strncasecmp(src->name, "sqlite_", 7) != 0) return 0;
+    err_set(e, CODE_NAME_COLLISION, "table '%s' cannot be made on a SQLite target, which keeps names that begin with 'sqlite_' to itself", shape_label(src, label));
+    return err_hint(e, "rename it on the source, or leave it out with --exclude-table %s", src->name);
 }
 
 static int types_carried(const struct shape *src, struct err *e) {
@@ -132,7 +140,7 @@ static int shapes_fit(const struct shape *src, const struct shape *dst, struct e
 
 int sqt_compatible(struct target *t, const struct shape *src, const struct shape *dst, struct err *e) {
     (void)t;
-    if (columns_fold(src, e) < 0 || types_carried(src, e) < 0) return -1;
+    if (name_taken(src, e) < 0 || columns_fold(src, e) < 0 || types_carried(src, e) < 0) return -1;
     return dst ? shapes_fit(src, dst, e) : 0;
 }
 

@@ -151,10 +151,13 @@ int sqt_table_shape(struct target *t, const char *ns, const char *name, struct s
 int sqt_table_has_rows(struct target *t, const char *ns, const char *name, bool *any, struct err *e) {
     struct buf b = BUF_INIT(KiB(8));
     const char *sql;
+    struct shape *there = NULL;
     int64_t n = 0;
     int rc = -1;
     *any = false;
-    if (sqt_check_ns(ns, e) < 0) return -1;
+    if (sqt_table_shape(t, ns, name, &there, e) < 0) return -1;
+    if (!there) return 0;
+    shape_free(there);
     if (buf_adds(&b, "SELECT EXISTS(SELECT 1 FROM main.", e) == 0 && text_ident(&b, name, e) == 0 && buf_addc(&b, ')', e) == 0 && (sql = buf_str(&b, e)))
         rc = sq_int(t->db, sql, &n, e);
     *any = n != 0;

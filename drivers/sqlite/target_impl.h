@@ -69,7 +69,9 @@ struct target_table {
     char label[160];
     uint8_t *conv;           /* per source column: enum sqt_conv */
     const struct key *key;   /* src's identity, NULL when keyless */
-    bool arbiter;            /* the target has a unique key on exactly the identity's columns */
+    uint8_t *in_key;         /* per source column: it belongs to the identity */
+    bool respells;           /* a key of equal value may be spelled anew (NOCASE): updates carry its columns too */
+    bool arbiter;            /* the target has a unique key on exactly the identity's columns, under the source's equality */
     bool without_rowid;
     const char *rowid;       /* a name of the rowid that no column hides */
     struct buf *scratch;     /* per source column and image: decoded bytes, valid while the statement runs */

@@ -50,8 +50,8 @@ static int session(sqlite3 *db, const char *path, struct err *e) {
         err_set_class(e, ERR_REFUSE, CODE_CONFIG, "target '%s' cannot be put into WAL mode: it stays in '%s'", path, answer);
         return err_hint(e, "end the programs that have it open, and put it on a local disk");
     }
-    if (sq_exec(db, "PRAGMA synchronous=FULL; PRAGMA recursive_triggers=OFF; PRAGMA foreign_keys=OFF; PRAGMA cache_size=-32768; "
-                     "PRAGMA temp_store=FILE; PRAGMA legacy_alter_table=OFF", e) < 0)
+    if (sq_exec(db, "PRAGMA synchronous=FULL; PRAGMA recursive_triggers=OFF; PRAGMA cache_size=-32768; "
+                     "PRAGMA journal_size_limit=67108864", e) < 0)
         return -1;
     if (pragma_text(db, "PRAGMA synchronous", answer, e) < 0) return -1;
     if (strcmp(answer, "2") != 0) return err_set(e, CODE_INTERNAL, "target '%s' does not take synchronous=FULL", path);

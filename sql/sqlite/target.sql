@@ -167,15 +167,15 @@ SELECT count(*) FROM main.sqlite_schema WHERE type = 'table' AND name = 'sqlite_
 
 --| name: target_sequence_table
 --| in: name TEXT   out: n INTEGER
-SELECT count(*) FROM main.sqlite_schema WHERE type = 'table' AND name = :name AND sql LIKE '%AUTOINCREMENT%';
+SELECT count(*) FROM main.sqlite_schema WHERE type = 'table' AND name = :name COLLATE NOCASE AND sql LIKE '%AUTOINCREMENT%';
 
 --| name: target_sequence_forward
 --| in: name TEXT, value INTEGER
-UPDATE main.sqlite_sequence SET seq = max(coalesce(seq, 0), :value) WHERE name = :name;
+UPDATE main.sqlite_sequence SET seq = max(coalesce(seq, 0), :value) WHERE name = :name COLLATE NOCASE;
 
 --| name: target_sequence_insert
 --| in: name TEXT, value INTEGER
-INSERT INTO main.sqlite_sequence(name, seq) SELECT :name, :value WHERE NOT EXISTS (SELECT 1 FROM main.sqlite_sequence WHERE name = :name);
+INSERT INTO main.sqlite_sequence(name, seq) SELECT name, :value FROM main.sqlite_schema WHERE type = 'table' AND name = :name COLLATE NOCASE;
 
 --| name: target_sequence_restart
 --| in: name TEXT
