@@ -289,8 +289,9 @@ SELECT c.lineage, c.store, c.source_engine, c.full_complete, c.extendable, c.nli
   FROM chain c ORDER BY c.lineage;
 
 CREATE VIEW producers AS        -- entities that write chains
-SELECT e.name, e.state, e.source, e.store, p.link_id AS tip_id, p.seq, e.owner_pid,
+SELECT e.name, e.state, e.source, e.store, p.link_id AS tip_id, p.seq, p.lag_bytes, p.lag_us / 1000000.0 AS lag_seconds, e.owner_pid,
        strftime('%Y-%m-%dT%H:%M:%S', p.at_us / 1000000, 'unixepoch') || printf('.%06dZ', p.at_us % 1000000) AS seen_at,
+       (SELECT coalesce(r.sub, r.marker) FROM refusal r WHERE r.entity_id = e.id AND r.cleared_us IS NULL ORDER BY r.id DESC LIMIT 1) AS marker,
        (SELECT r.message FROM refusal r WHERE r.entity_id = e.id AND r.cleared_us IS NULL ORDER BY r.id DESC LIMIT 1) AS refusal
   FROM entity e LEFT JOIN position p ON p.entity_id = e.id WHERE e.kind = 'producer' ORDER BY e.name;
 

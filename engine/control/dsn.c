@@ -19,7 +19,9 @@
 
 #define DSN_MAX KiB(64)
 
-bool dsn_is_sealed(const char *p, size_t len) { return len == strlen(DSN_SEALED) && memcmp(p, DSN_SEALED, len) == 0; }
+bool dsn_is_sealed(const char *p, size_t len) {
+    return len == strlen(DSN_SEALED) && memcmp(p, DSN_SEALED, len) == 0;
+}
 
 static bool is_variable(const char *p, size_t len) {
     if (len < 4 || memcmp(p, "${", 2) != 0 || p[len - 1] != '}') return false;
@@ -30,14 +32,20 @@ static bool is_variable(const char *p, size_t len) {
     return true;
 }
 
-static bool is_file(const char *p, size_t len) { return len > 5 && memcmp(p, "file:", 5) == 0; }
+static bool is_file(const char *p, size_t len) {
+    return len > 5 && memcmp(p, "file:", 5) == 0;
+}
 
-bool dsn_is_reference(const char *p, size_t len) { return is_variable(p, len) || is_file(p, len); }
+bool dsn_is_reference(const char *p, size_t len) {
+    return is_variable(p, len) || is_file(p, len);
+}
 
 static bool key_char(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.';
 }
-static bool blank(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+static bool blank(char c) {
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
 
 static bool key_is_secret(const char *p, size_t n, char out[40]) {
     static const char *const words[] = {"password", "passwd", "passphrase", "secret", "token"};
@@ -94,23 +102,29 @@ static int scan_url(const char *dsn, const char *p, struct dsn_secret *v, size_t
 
 static const char *scheme_end(const char *p) {
     const char *s = p;
-    while ((*s >= 'a' && *s <= 'z') || (*s >= 'A' && *s <= 'Z') || (*s >= '0' && *s <= '9') || *s == '+' || *s == '-' || *s == '.') s++;
+    while ((*s >= 'a' && *s <= 'z') || (*s >= 'A' && *s <= 'Z') || (*s >= '0' && *s <= '9') || *s == '+' || *s == '-' || *s == '.')
+        s++;
     return s > p && strncmp(s, "://", 3) == 0 ? s + 3 : NULL;
 }
 
 static int scan_pairs(const char *dsn, const char *p, struct dsn_secret *v, size_t *n, struct err *e) {
     while (*p) {
-        while (blank(*p)) p++;
+        while (blank(*p))
+            p++;
         const char *k = p, *kend;
-        while (key_char(*p)) p++;
+        while (key_char(*p))
+            p++;
         kend = p;
-        while (blank(*p)) p++;
+        while (blank(*p))
+            p++;
         if (*p != '=' || kend == k) return 0; /* not a pair: the driver will say so */
         p++;
-        while (blank(*p)) p++;
+        while (blank(*p))
+            p++;
         bool quoted = *p == '\'';
         const char *val = quoted ? ++p : p;
-        while (*p && (quoted ? *p != '\'' : !blank(*p))) p += *p == '\\' && p[1] ? 2 : 1;
+        while (*p && (quoted ? *p != '\'' : !blank(*p)))
+            p += *p == '\\' && p[1] ? 2 : 1;
         char key[40];
         if (key_is_secret(k, (size_t)(kend - k), key)) {
             if (add(v, n, key, dsn, val, p, false, quoted, e) < 0) return -1;
@@ -128,9 +142,12 @@ int dsn_secrets(const char *dsn, struct dsn_secret *v, size_t *n, struct err *e)
     if (strlen(dsn) > DSN_MAX) return err_set(e, CODE_DSN, "a DSN is longer than 64 KiB");
     const char *url = scheme_end(dsn), *p = dsn;
     if (url) return scan_url(dsn, url, v, n, e);
-    while (blank(*p)) p++;
-    while (key_char(*p)) p++;
-    while (blank(*p)) p++;
+    while (blank(*p))
+        p++;
+    while (key_char(*p))
+        p++;
+    while (blank(*p))
+        p++;
     if (*p == '=') return scan_pairs(dsn, dsn, v, n, e);
     const char *at = strchr(dsn, '@'), *colon = strchr(dsn, ':');
     if (at && colon && colon < at && *dsn != '/' && *dsn != '.' && strncmp(dsn, "file:", 5) != 0) return scan_url(dsn, dsn, v, n, e);
@@ -162,13 +179,26 @@ static int read_secret_file(const char *path, char **out, struct err *e) {
     if (fd < 0) return err_set(e, CODE_SECRET, "cannot read the secret in '%s': %s", path, strerror(errno));
     for (ssize_t r; n < sizeof text && (r = read(fd, text + n, sizeof text - n)) != 0;) {
         if (r < 0 && errno == EINTR) continue;
-        if (r < 0) { err_set(e, CODE_SECRET, "cannot read the secret in '%s': %s", path, strerror(errno)); goto out; }
+        if (r < 0) {
+            err_set(e, CODE_SECRET, "cannot read the secret in '%s': %s", path, strerror(errno));
+            goto out;
+        }
         n += (size_t)r;
     }
-    if (n == sizeof text) { err_set(e, CODE_SECRET, "the secret in '%s' is longer than 4096 bytes", path); goto out; }
-    while (n && (text[n - 1] == '\n' || text[n - 1] == '\r')) n--;
-    if (n == 0) { err_set(e, CODE_SECRET, "the file '%s' holds no secret", path); goto out; }
-    if (memchr(text, 0, n)) { err_set(e, CODE_SECRET, "the secret in '%s' holds a NUL byte", path); goto out; }
+    if (n == sizeof text) {
+        err_set(e, CODE_SECRET, "the secret in '%s' is longer than 4096 bytes", path);
+        goto out;
+    }
+    while (n && (text[n - 1] == '\n' || text[n - 1] == '\r'))
+        n--;
+    if (n == 0) {
+        err_set(e, CODE_SECRET, "the file '%s' holds no secret", path);
+        goto out;
+    }
+    if (memchr(text, 0, n)) {
+        err_set(e, CODE_SECRET, "the secret in '%s' holds a NUL byte", path);
+        goto out;
+    }
     rc = (*out = mem_strndup(text, n, e)) ? 0 : -1;
 out:
     explicit_bzero(text, sizeof text);

@@ -12,9 +12,9 @@
 #define DSN_SEALED "***" /* stands in the DSN for a password that is in the table secret */
 
 struct dsn_secret {
-    char param[40];         /* password, sslpassword, …; a second one of the same name is `password#2` */
-    size_t at, len;         /* its text in the DSN, without quotes */
-    bool url, quoted;       /* percent-encoded; between '…' with backslashes */
+    char param[40];   /* password, sslpassword, …; a second one of the same name is `password#2` */
+    size_t at, len;   /* its text in the DSN, without quotes */
+    bool url, quoted; /* percent-encoded; between '…' with backslashes */
 };
 /* In order of place. CODE_DSN when there are more than DSN_SECRETS. */
 int dsn_secrets(const char *dsn, struct dsn_secret *v, size_t *n, struct err *e);

@@ -1,6 +1,6 @@
 /* DESIGN: entities, owned and advanced.
- *  1. Advance is the only way an engine moves anything: one transaction WHERE token = mine AND state = seen. Zero rows mean that somebody else
- *     moved it: the caller looks again, it is no error.
+ *  1. Advance is the only way an engine moves anything: one transaction WHERE token = mine AND state = seen. Zero rows mean that somebody
+ *     else moved it: the caller looks again, it is no error.
  *  2. History is written by the triggers, from the move_* columns of the same UPDATE, so it cannot be forgotten.
  *  3. Owning is the lock (lock.c); the owner columns are for people. What was read before owning is read again after. */
 #include <errno.h>
@@ -14,6 +14,8 @@
 #include "engine/base/fault.h"
 #include "engine/base/mem.h"
 #include "engine/control/room.h"
+
+#define OWNER_WAIT_US (300 * INT64_C(1000000)) /* how long an owner waits to write down a move */
 
 void entity_free(struct entity *en) {
     mem_free(en->config);
@@ -32,8 +34,9 @@ static int copy(char *to, size_t cap, sqlite3_stmt *s, int col, struct err *e) {
 int entity_read(struct control *c, sqlite3_stmt *s, struct entity *en, struct err *e) {
     (void)c;
     struct entity r = {.id = sqlite3_column_int64(s, 0), .token = sqlite3_column_int64(s, 4)};
-    if (copy(r.kind, sizeof r.kind, s, 1, e) < 0 || copy(r.name, sizeof r.name, s, 2, e) < 0 || copy(r.state, sizeof r.state, s, 3, e) < 0 ||
-        copy(r.source, sizeof r.source, s, 7, e) < 0 || copy(r.target, sizeof r.target, s, 8, e) < 0 || copy(r.store, sizeof r.store, s, 9, e) < 0)
+    if (copy(r.kind, sizeof r.kind, s, 1, e) < 0 || copy(r.name, sizeof r.name, s, 2, e) < 0 ||
+        copy(r.state, sizeof r.state, s, 3, e) < 0 || copy(r.source, sizeof r.source, s, 7, e) < 0 ||
+        copy(r.target, sizeof r.target, s, 8, e) < 0 || copy(r.store, sizeof r.store, s, 9, e) < 0)
         return -1;
     if (!(r.config = mem_strdup(stmt_str(s, 5), e))) return -1;
     if (sqlite3_column_type(s, 6) != SQLITE_NULL && !(r.checkpoint = mem_strdup(stmt_str(s, 6), e))) {
@@ -96,7 +99,10 @@ int entity_put(struct control *c, struct entity *en, struct err *e) {
         stmt_text(c, s, ":name", en->name);
     }
     if (stmt_run(c, s, e) < 0 || entity_find(c, en->kind, en->name, &there, &found, e) < 0) goto out;
-    if (!found) { err_set(e, CODE_INTERNAL, "the entity just written is not there"); goto out; }
+    if (!found) {
+        err_set(e, CODE_INTERNAL, "the entity just written is not there");
+        goto out;
+    }
     rc = 0;
 out:
     rc = txn_end(&t, rc, e);
@@ -127,7 +133,8 @@ static int64_t process_start(void) {
     FILE *f = fopen("/proc/self/stat", "re");
     if (!f) return 0;
     char *p = fgets(line, sizeof line, f) ? strrchr(line, ')') : NULL;
-    for (int i = 0; p && i < 20; i++) p = strchr(p + 1, ' ');
+    for (int i = 0; p && i < 20; i++)
+        p = strchr(p + 1, ' ');
     if (p) v = strtoll(p + 1, NULL, 10);
     fclose(f);
     return v;
@@ -161,7 +168,10 @@ static int take(struct control *c, const struct entity *en, struct err *e) {
         if (!got) return busy(c, en, e);
         if (lock_same_file(c, &moved) == 0) return 0;
         lock_drop(c, en->id, 1);
-        if (c->owned > 0 || attempt == 3) { *e = moved; return -1; } /* what we own already hangs on the file that is gone */
+        if (c->owned > 0 || attempt == 3) {
+            *e = moved;
+            return -1;
+        } /* what we own already hangs on the file that is gone */
         lock_close(c);
     }
 }
@@ -227,8 +237,8 @@ static int edge(struct control *c, const char *kind, const char *from, const cha
     return rc;
 }
 
-int entity_advance(struct control *c, struct entity *en, const char *event, const char *detail, const char *checkpoint, const struct err *why,
-                   bool *moved, struct err *e) {
+int entity_advance(struct control *c, struct entity *en, const char *event, const char *detail, const char *checkpoint,
+                   const struct err *why, bool *moved, struct err *e) {
     struct txn t;
     struct entity now = {0};
     char to[32];
@@ -236,7 +246,12 @@ int entity_advance(struct control *c, struct entity *en, const char *event, cons
     int rc = -1;
     bool changed = false;
     *moved = false;
-    if (txn_begin(&t, c, TXN_WRITE, e) < 0) return -1;
+    /* Somebody's shell may hold the file for minutes; work that is done is not given up for that. */
+    if (c->owned > 0 && c->wait_us < OWNER_WAIT_US) control_patience(c, OWNER_WAIT_US);
+    rc = txn_begin(&t, c, TXN_WRITE, e);
+    control_patience(c, -1);
+    if (rc < 0) return -1;
+    rc = -1;
     int there = edge(c, en->kind, en->state, event, to, e);
     if (there < 0) goto out;
     if (!there) {
@@ -303,7 +318,8 @@ int machine_check(struct control *c, const char *const *names, size_t n, struct 
     if (n > MEM_ARRAY_LEN(seen)) return err_set(e, CODE_INTERNAL, "more than %zu steps", MEM_ARRAY_LEN(seen));
     while ((more = stmt_step(c, s, e)) > 0) {
         size_t i = 0;
-        while (i < n && strcmp(names[i], stmt_str(s, 0)) != 0) i++;
+        while (i < n && strcmp(names[i], stmt_str(s, 0)) != 0)
+            i++;
         if (i < n) seen[i] = true;
         else if (buf_addf(&missing, e, " %s", stmt_str(s, 0)) < 0) goto out;
     }
@@ -339,10 +355,17 @@ static int print_states(struct control *c, const char *kind, bool dot, struct bu
             rc = buf_addf(out, e, "    \"%s/%s\" [label=\"%s\\n%s\"%s%s];\n", k, state, state, step, initial ? ", style=bold" : "",
                           tailing ? ", peripheries=2" : "");
         else
-            rc = buf_addf(out, e, "%s%s%-14s %-16s %-16s %s\n", strcmp(last, k) ? k : "", strcmp(last, k) ? " states\n  " : "  ",
-                          state, *step ? step : "-", initial ? "born here" : tailing ? "ticks" : "", comment);
+            rc = buf_addf(out, e, "%s%s%-14s %-16s %-16s %s\n", strcmp(last, k) ? k : "", strcmp(last, k) ? " states\n  " : "  ", state,
+                          *step ? step : "-",
+                          initial   ? "born here"
+                          : tailing ? "ticks"
+                                    : "",
+                          comment);
         snprintf(last, sizeof last, "%s", k);
-        if (rc < 0) { stmt_end(s); return -1; }
+        if (rc < 0) {
+            stmt_end(s);
+            return -1;
+        }
     }
     return more;
 }
@@ -358,10 +381,13 @@ static int print_edges(struct control *c, const char *kind, bool dot, struct buf
         int rc;
         if (dot) rc = buf_addf(out, e, "    \"%s/%s\" -> \"%s/%s\" [label=\"%s\"];\n", k, from, k, to, event);
         else
-            rc = buf_addf(out, e, "%s%s%-14s --%-10s--> %-14s %s\n", strcmp(last, k) ? k : "", strcmp(last, k) ? " moves\n  " : "  ", from, event, to,
-                          comment);
+            rc = buf_addf(out, e, "%s%s%-14s --%-10s--> %-14s %s\n", strcmp(last, k) ? k : "", strcmp(last, k) ? " moves\n  " : "  ", from,
+                          event, to, comment);
         snprintf(last, sizeof last, "%s", k);
-        if (rc < 0) { stmt_end(s); return -1; }
+        if (rc < 0) {
+            stmt_end(s);
+            return -1;
+        }
     }
     return more;
 }

@@ -1,6 +1,6 @@
 /* DESIGN: owning an entity is a lock that the kernel holds.
- *  1. One file `<control>.lock`, byte `id` of it an open-file-description write lock: gone when the owner's process is gone, never by the clock.
- *     Byte 0 is taken while a new control DB is set up; a migration takes all bytes.
+ *  1. One file `<control>.lock`, byte `id` of it an open-file-description write lock: gone when the owner's process is gone, never by the
+ *     clock. Byte 0 is taken while a new control DB is set up; a migration takes all bytes.
  *  2. The file is never unlinked by us; somebody who replaces it is noticed: the path must name the inode that we locked.
  *  3. Locks and WAL's shared memory do not reach across hosts, so a network file system is refused before anything is written. */
 #include <errno.h>
@@ -44,8 +44,10 @@ static bool fuse_is_network(const char *dir) {
     if (!f) return false;
     char line[4096], want[32];
     bool found = false;
-    snprintf(want, sizeof want, " %u:%u ", (unsigned)(st.st_dev >> 8 & 0xfff), (unsigned)((st.st_dev & 0xff) | (st.st_dev >> 12 & 0xfff00)));
-    static const char *const kinds[] = {"fuse.sshfs", "fuse.glusterfs", "fuse.s3fs", "fuse.rclone", "fuse.ceph", "fuse.gcsfuse", "fuse.davfs"};
+    snprintf(want, sizeof want, " %u:%u ", (unsigned)(st.st_dev >> 8 & 0xfff),
+             (unsigned)((st.st_dev & 0xff) | (st.st_dev >> 12 & 0xfff00)));
+    static const char *const kinds[] = {"fuse.sshfs", "fuse.glusterfs", "fuse.s3fs", "fuse.rclone",
+                                        "fuse.ceph",  "fuse.gcsfuse",   "fuse.davfs"};
     while (!found && fgets(line, sizeof line, f)) {
         if (!strstr(line, want)) continue;
         for (size_t i = 0; i < MEM_ARRAY_LEN(kinds); i++)
@@ -110,4 +112,6 @@ int lock_same_file(struct control *c, struct err *e) {
     return err_hint(e, "nobody may remove it while sluice runs: see which other process runs the same entity, then start this again");
 }
 
-int entity_owner_check(struct control *c, struct err *e) { return lock_same_file(c, e); }
+int entity_owner_check(struct control *c, struct err *e) {
+    return lock_same_file(c, e);
+}

@@ -44,12 +44,14 @@ int migration_checksums(struct err *e) {
     const struct embed *sums = embed_find("migrations/checksums");
     if (!sums) return err_set(e, CODE_INTERNAL, "migrations/checksums was not compiled in");
     if (migration_list(list, MEM_ARRAY_LEN(list), &n, e) < 0) return -1;
-    for (const char *p = sums->text; *p; p = strchr(p, '\n') + 1) lines++;
+    for (const char *p = sums->text; *p; p = strchr(p, '\n') + 1)
+        lines++;
     for (size_t i = 0; i < n; i++) {
         char want[256], hex[65];
         if (sha256_hex(list[i].sql, strlen(list[i].sql), hex, e) < 0) return -1;
         snprintf(want, sizeof want, "%s  %s\n", hex, list[i].name + strlen("migrations/"));
-        if (!strstr(sums->text, want)) return err_set(e, CODE_INTERNAL, "'%s' is not the text that migrations/checksums tells of", list[i].name);
+        if (!strstr(sums->text, want))
+            return err_set(e, CODE_INTERNAL, "'%s' is not the text that migrations/checksums tells of", list[i].name);
     }
     return lines == n ? 0 : err_set(e, CODE_INTERNAL, "migrations/checksums has %zu lines for %zu migrations", lines, n);
 }
@@ -65,13 +67,13 @@ static int meta_int(struct control *c, const char *sql, int *v, struct err *e) {
 int control_version(struct control *c, int *version, int *min_reader, int *min_writer, struct err *e) {
     int64_t objects, meta;
     *version = *min_reader = *min_writer = 0;
-    if (db_int(c, "SELECT count(*) FROM sqlite_schema", &objects, e) < 0) return -1;
+    if (db_int(c, embed_sql("control/objects"), &objects, e) < 0) return -1;
     if (objects == 0) return 0;
-    if (db_int(c, "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name IN ('meta', 'entity', 'history')", &meta, e) < 0) return -1;
+    if (db_int(c, embed_sql("control/objects_ours"), &meta, e) < 0) return -1;
     if (meta == 3) {
-        if (meta_int(c, "SELECT CAST(value AS INTEGER) FROM meta WHERE name = 'schema_version'", version, e) < 0 ||
-            meta_int(c, "SELECT CAST(value AS INTEGER) FROM meta WHERE name = 'min_reader'", min_reader, e) < 0 ||
-            meta_int(c, "SELECT CAST(value AS INTEGER) FROM meta WHERE name = 'min_writer'", min_writer, e) < 0)
+        if (meta_int(c, embed_sql("control/meta_version"), version, e) < 0 ||
+            meta_int(c, embed_sql("control/meta_min_reader"), min_reader, e) < 0 ||
+            meta_int(c, embed_sql("control/meta_min_writer"), min_writer, e) < 0)
             return -1;
         if (*version > 0) return 0;
     }
@@ -81,14 +83,19 @@ int control_version(struct control *c, int *version, int *min_reader, int *min_w
 
 /* The guards of state and transition, as text, so that they can be put back. */
 static int machine_load(struct control *c, struct err *e) {
-    static const char guards[] = "SELECT name, sql FROM sqlite_schema WHERE type = 'trigger' AND tbl_name IN ('state', 'transition')";
     struct buf drop = BUF_INIT(MiB(1)), create = BUF_INIT(MiB(1));
     sqlite3_stmt *s = NULL;
-    int rc = sqlite3_prepare_v2(c->db, guards, -1, &s, NULL), out = -1;
-    if (rc != SQLITE_OK) { db_fail(c, rc, e, "cannot read the guards"); goto out; }
+    int rc = sqlite3_prepare_v2(c->db, embed_sql("control/machine_guards"), -1, &s, NULL), out = -1;
+    if (rc != SQLITE_OK) {
+        db_fail(c, rc, e, "cannot read the guards");
+        goto out;
+    }
     while ((rc = sqlite3_step(s)) == SQLITE_ROW)
         if (buf_addf(&drop, e, "DROP TRIGGER %s;", stmt_str(s, 0)) < 0 || buf_addf(&create, e, "%s;\n", stmt_str(s, 1)) < 0) goto out;
-    if (rc != SQLITE_DONE) { db_fail(c, rc, e, "cannot read the guards"); goto out; }
+    if (rc != SQLITE_DONE) {
+        db_fail(c, rc, e, "cannot read the guards");
+        goto out;
+    }
     sqlite3_finalize(s);
     s = NULL;
     if (drop.n && db_exec(c, buf_str(&drop, e), e) < 0) goto out;
@@ -100,8 +107,7 @@ static int machine_load(struct control *c, struct err *e) {
         }
     if (create.n && db_exec(c, buf_str(&create, e), e) < 0) goto out;
     int64_t lost;
-    if (db_int(c, "SELECT count(*) FROM entity e WHERE NOT EXISTS (SELECT 1 FROM state s WHERE s.kind = e.kind AND s.state = e.state)", &lost, e) < 0)
-        goto out;
+    if (db_int(c, embed_sql("control/entities_stateless"), &lost, e) < 0) goto out;
     if (lost) {
         err_set(e, CODE_INTERNAL, "%lld entities stand in a state that their machine no longer has", (long long)lost);
         goto out;
@@ -122,9 +128,11 @@ static int run_list(struct control *c, const struct migration *list, size_t n, i
         if (FAULT("control.migration", e) < 0) return -1;
     }
     if (machine_load(c, e) < 0) return -1;
-    int64_t bad;
-    if (db_int(c, "SELECT count(*) FROM pragma_foreign_key_check", &bad, e) < 0) return -1;
-    if (bad) return err_set(e, CODE_CONTROL, "%lld rows of '%s' would refer to rows that are not there", (long long)bad, c->path);
+    sqlite3_stmt *s = stmt_get(c, "control/check_foreign_keys", e); /* of ours: an operator's own tables are his */
+    int bad = s ? stmt_step(c, s, e) : -1;
+    if (bad > 0) err_set(e, CODE_CONTROL, "'%s' cannot be migrated: %s", c->path, stmt_str(s, 0));
+    if (bad > 0) stmt_end(s);
+    if (bad != 0) return -1;
     int version, r, w;
     if (control_version(c, &version, &r, &w, e) < 0) return -1;
     return version == to ? 0 : err_set(e, CODE_INTERNAL, "migrations say version %d, not %d", version, to);
@@ -140,8 +148,13 @@ int migrate_scratch(const struct migration *list, size_t n, int version, struct 
     int rc = -1;
     if (!(c->path = mem_strdup(":memory:", e))) goto out;
     int src = sqlite3_open_v2(":memory:", &c->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL);
-    if (src != SQLITE_OK) { db_fail(c, src, e, "cannot open a scratch DB"); goto out; }
-    if (db_exec(c, "PRAGMA legacy_alter_table = ON; BEGIN", e) < 0 || run_list(c, list, n, 0, version, e) < 0 || db_exec(c, "COMMIT", e) < 0) goto out;
+    if (src != SQLITE_OK) {
+        db_fail(c, src, e, "cannot open a scratch DB");
+        goto out;
+    }
+    if (db_exec(c, "PRAGMA legacy_alter_table = ON; BEGIN", e) < 0 || run_list(c, list, n, 0, version, e) < 0 ||
+        db_exec(c, "COMMIT", e) < 0)
+        goto out;
     rc = 0;
 out:
     if (rc < 0) control_close(c);
@@ -154,8 +167,7 @@ static int name_holders(struct control *c, struct err *e) {
     struct buf who = BUF_INIT(1024);
     struct err ignored = {0};
     sqlite3_stmt *s = NULL;
-    static const char sql[] = "SELECT id, kind, name, owner_pid FROM entity WHERE owner_pid IS NOT NULL ORDER BY id";
-    if (sqlite3_prepare_v2(c->db, sql, -1, &s, NULL) == SQLITE_OK)
+    if (sqlite3_prepare_v2(c->db, embed_sql("control/entities_owned"), -1, &s, NULL) == SQLITE_OK)
         while (sqlite3_step(s) == SQLITE_ROW) {
             bool got = false;
             int64_t id = sqlite3_column_int64(s, 0);
@@ -202,14 +214,18 @@ int migrate(struct control *c, const struct migration *list, size_t n, struct er
     /* Off outside of the transaction: tables are rebuilt while others refer to them; run_list checks all references at the end. */
     if (db_exec(c, "PRAGMA foreign_keys = OFF; PRAGMA legacy_alter_table = ON", e) < 0) goto out;
     int src = sqlite3_exec(c->db, "BEGIN IMMEDIATE", NULL, NULL, NULL);
-    if (src != SQLITE_OK) { db_fail(c, src, e, "cannot begin the migration"); goto out; }
+    if (src != SQLITE_OK) {
+        db_fail(c, src, e, "cannot begin the migration");
+        goto out;
+    }
     begun = true;
     if (control_version(c, &version, &r, &w, e) < 0) goto out; /* again: somebody may have been faster */
     if (version < latest) {
         if (version > 0) {
             if (tamper_check(c, list, n, version, false, &found, &nfound, e) < 0) goto out;
             if (nfound) {
-                err_set(e, CODE_CONTROL_TAMPERED, "the control DB '%s' is not migrated: %.*s", c->path, (int)strcspn(found.p, "\n"), found.p);
+                err_set(e, CODE_CONTROL_TAMPERED, "the control DB '%s' is not migrated: %.*s", c->path, (int)strcspn(found.p, "\n"),
+                        found.p);
                 err_hint(e, "see `sluice control check`");
                 goto out;
             }
@@ -219,9 +235,13 @@ int migrate(struct control *c, const struct migration *list, size_t n, struct er
         if (FAULT("control.migrate", e) < 0) goto out;
     }
     src = sqlite3_exec(c->db, "COMMIT", NULL, NULL, NULL);
-    if (src != SQLITE_OK) { db_fail(c, src, e, "cannot commit the migration"); goto out; }
+    if (src != SQLITE_OK) {
+        db_fail(c, src, e, "cannot commit the migration");
+        goto out;
+    }
     begun = false;
-    if (version > 0 && version < latest) log_info("control DB migrated", KV_STR("path", c->path), KV_U64("from", version), KV_U64("to", latest));
+    if (version > 0 && version < latest)
+        log_info("control DB migrated", KV_STR("path", c->path), KV_U64("from", version), KV_U64("to", latest));
     rc = 0;
 out:
     if (begun) sqlite3_exec(c->db, "ROLLBACK", NULL, NULL, NULL);

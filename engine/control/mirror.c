@@ -59,7 +59,10 @@ void chain_mirror(struct control *c, const char *store_endpoint, const char *lin
     if (rc == 0) {
         for (size_t i = 0; rc == 0 && i < sizeof steps / sizeof steps[0]; i++) {
             sqlite3_stmt *s = stmt_get(c, steps[i], &e);
-            if (!s) { rc = -1; break; }
+            if (!s) {
+                rc = -1;
+                break;
+            }
             stmt_text(c, s, ":lineage", lineage);
             if (i < 2) stmt_text(c, s, ":store", store_endpoint);
             if (i > 0) stmt_text(c, s, ":json", json_segments_links);

@@ -1,8 +1,9 @@
 /* DESIGN: opening the control DB.
  *  1. Nothing is written before the place was found fit: a local file system, a file that is empty or ours, a version that we know.
- *  2. The file appears with mode 0600 and is never opened beside SQLite once it is one: closing any other descriptor of it would drop SQLite's locks.
- *  3. An open that returns has verified tables, triggers and guarded rows against the migrations and the last 256 seals against history; `inspect` opens
- *     what fails that, read-only, so that `sluice control check` can tell what is wrong.
+ *  2. The file appears with mode 0600 and is never opened beside SQLite once it is one: closing any other descriptor of it would drop
+ *     SQLite's locks.
+ *  3. An open that returns has verified tables, triggers and guarded rows against the migrations and the last 256 seals against history;
+ *     `inspect` opens what fails that, read-only, so that `sluice control check` can tell what is wrong.
  *  4. Passwords that a shell wrote in clear are sealed before anything else uses them. */
 #include <errno.h>
 #include <fcntl.h>
@@ -54,7 +55,8 @@ static int make_folders(const char *dir, struct err *e) {
 static void actor_set(struct control *c, const char *actor) {
     struct passwd pw, *found = NULL;
     char text[4096];
-    if (getpwuid_r(getuid(), &pw, text, sizeof text, &found) == 0 && found) snprintf(c->actor, sizeof c->actor, "%.180s (%.64s)", actor, pw.pw_name);
+    if (getpwuid_r(getuid(), &pw, text, sizeof text, &found) == 0 && found)
+        snprintf(c->actor, sizeof c->actor, "%.180s (%.64s)", actor, pw.pw_name);
     else snprintf(c->actor, sizeof c->actor, "%.180s (uid %u)", actor, (unsigned)getuid());
 }
 
@@ -119,7 +121,8 @@ static int check_version(struct control *c, const struct migration *list, size_t
     int min_reader, min_writer;
     if (control_version(c, version, &min_reader, &min_writer, e) < 0) return -1;
     if (*version > (int)n && (min_reader > (int)n || min_writer > (int)n)) {
-        err_set(e, CODE_CONTROL_NEWER, "the control DB '%s' was migrated by a newer sluice (version %d, this one knows %zu)", c->path, *version, n);
+        err_set(e, CODE_CONTROL_NEWER, "the control DB '%s' was migrated by a newer sluice (version %d, this one knows %zu)", c->path,
+                *version, n);
         return err_hint(e, "use the newer binary");
     }
     if (*version < (int)n && !c->inspect) {
@@ -144,7 +147,8 @@ static int check_intact(struct control *c, const struct migration *list, size_t 
         rc = txn_end(&t, rc, e);
     }
     if (rc == 0 && nfound) {
-        rc = err_set(e, CODE_CONTROL_TAMPERED, "the control DB '%s' is not as sluice left it: %.*s", c->path, (int)strcspn(found.p, "\n"), found.p);
+        rc = err_set(e, CODE_CONTROL_TAMPERED, "the control DB '%s' is not as sluice left it: %.*s", c->path, (int)strcspn(found.p, "\n"),
+                     found.p);
         err_hint(e, "see all of it with `sluice control check`; put a backup back, or undo the change");
     }
     buf_free(&found);
@@ -184,7 +188,8 @@ out:
 
 void control_close(struct control *c) {
     if (!c) return;
-    for (size_t i = 0; i < c->nstmts; i++) sqlite3_finalize(c->stmts[i].s);
+    for (size_t i = 0; i < c->nstmts; i++)
+        sqlite3_finalize(c->stmts[i].s);
     if (c->db) sqlite3_close(c->db);
     lock_close(c);
     mem_free(c->path);
@@ -192,4 +197,6 @@ void control_close(struct control *c) {
     mem_free(c);
 }
 
-const char *control_path(const struct control *c) { return c->path; }
+const char *control_path(const struct control *c) {
+    return c->path;
+}

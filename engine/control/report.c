@@ -1,5 +1,6 @@
 /* DESIGN: rows for people and programs.
- *  1. A report is a named statement and its rows, printed on stdout: an aligned table, a JSON array of objects, or CSV (RFC 4180, with a header).
+ *  1. A report is a named statement and its rows, printed on stdout: an aligned table, a JSON array of objects, or CSV (RFC 4180, with a
+ *     header).
  *  2. Memory is bounded: a table's widths come from its first rows (up to 4 MiB of them), later rows are streamed.
  *  3. JSON and CSV carry values exactly; a table shows control characters escaped, so that a value cannot forge a row. */
 #include <inttypes.h>
@@ -24,9 +25,9 @@ static int put_out(struct buf *b, struct err *e) {
 /* Columns that one code point takes on a terminal. */
 static int width_of(unsigned cp) {
     if (cp == 0 || (cp >= 0x300 && cp <= 0x36f) || (cp >= 0x200b && cp <= 0x200f) || (cp >= 0xfe00 && cp <= 0xfe0f)) return 0;
-    bool wide = (cp >= 0x1100 && cp <= 0x115f) || (cp >= 0x2e80 && cp <= 0xa4cf) || (cp >= 0xac00 && cp <= 0xd7a3) || (cp >= 0xf900 && cp <= 0xfaff) ||
-                (cp >= 0xfe30 && cp <= 0xfe6f) || (cp >= 0xff00 && cp <= 0xff60) || (cp >= 0xffe0 && cp <= 0xffe6) || (cp >= 0x1f300 && cp <= 0x1faff) ||
-                (cp >= 0x20000 && cp <= 0x3fffd);
+    bool wide = (cp >= 0x1100 && cp <= 0x115f) || (cp >= 0x2e80 && cp <= 0xa4cf) || (cp >= 0xac00 && cp <= 0xd7a3) ||
+                (cp >= 0xf900 && cp <= 0xfaff) || (cp >= 0xfe30 && cp <= 0xfe6f) || (cp >= 0xff00 && cp <= 0xff60) ||
+                (cp >= 0xffe0 && cp <= 0xffe6) || (cp >= 0x1f300 && cp <= 0x1faff) || (cp >= 0x20000 && cp <= 0x3fffd);
     return wide ? 2 : 1;
 }
 
@@ -36,7 +37,8 @@ static size_t display_width(const char *p, size_t n) {
         unsigned char c = (unsigned char)p[i];
         size_t len = c < 0x80 ? 1 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : 4;
         unsigned cp = len == 1 ? c : c & (0xffu >> (len + 1));
-        for (size_t k = 1; k < len && i + k < n; k++) cp = cp << 6 | ((unsigned char)p[i + k] & 0x3f);
+        for (size_t k = 1; k < len && i + k < n; k++)
+            cp = cp << 6 | ((unsigned char)p[i + k] & 0x3f);
         w += (size_t)width_of(cp);
         i += len;
     }
@@ -58,7 +60,10 @@ static int cell(struct buf *b, sqlite3_stmt *s, int i, struct err *e) {
     }
     for (size_t k = 0; k < n; k++) {
         unsigned char c = (unsigned char)p[k];
-        int rc = c == '\n' ? buf_adds(b, "\\n", e) : c == '\t' ? buf_adds(b, "\\t", e) : c < 32 || c == 127 ? buf_addf(b, e, "\\x%02x", c) : buf_addc(b, (char)c, e);
+        int rc = c == '\n'            ? buf_adds(b, "\\n", e)
+                 : c == '\t'          ? buf_adds(b, "\\t", e)
+                 : c < 32 || c == 127 ? buf_addf(b, e, "\\x%02x", c)
+                                      : buf_addc(b, (char)c, e);
         if (rc < 0) return -1;
     }
     return 0;
@@ -85,7 +90,10 @@ static int print_held(struct buf *held, int ncols, const size_t *width, const bo
         for (int i = 0; i < ncols; i++) {
             const char *p;
             size_t n;
-            if (rd_lenstr(&r, &p, &n) < 0) { err_set(e, CODE_INTERNAL, "a held report row cannot be read"); goto out; }
+            if (rd_lenstr(&r, &p, &n) < 0) {
+                err_set(e, CODE_INTERNAL, "a held report row cannot be read");
+                goto out;
+            }
             if (pad(&out, p, n, width[i], right[i], i == ncols - 1, e) < 0) goto out;
         }
         if (put_out(&out, e) < 0) goto out;
@@ -105,7 +113,8 @@ static int print_head(sqlite3_stmt *s, int ncols, const size_t *width, const boo
         rc = pad(&out, name, strlen(name), width[i], right[i], i == ncols - 1, e);
     }
     for (int i = 0; rc == 0 && i < ncols; i++) {
-        for (size_t k = 0; rc == 0 && k < width[i]; k++) rc = buf_addc(&out, '-', e);
+        for (size_t k = 0; rc == 0 && k < width[i]; k++)
+            rc = buf_addc(&out, '-', e);
         if (rc == 0) rc = buf_adds(&out, i == ncols - 1 ? "\n" : "  ", e);
     }
     if (rc == 0) rc = put_out(&out, e);
@@ -141,9 +150,13 @@ static int table(struct control *c, sqlite3_stmt *s, int ncols, struct err *e) {
         }
         if (streaming && print_held(&held, ncols, width, right, e) < 0) goto out;
     }
-    if (more != SQLITE_DONE) { db_fail(c, more, e, "the query failed"); goto out; }
+    if (more != SQLITE_DONE) {
+        db_fail(c, more, e, "the query failed");
+        goto out;
+    }
     if (!any)
-        for (int i = 0; i < ncols; i++) right[i] = false;
+        for (int i = 0; i < ncols; i++)
+            right[i] = false;
     if (!streaming && (print_head(s, ncols, width, right, e) < 0 || print_held(&held, ncols, width, right, e) < 0)) goto out;
     rc = 0;
 out:
@@ -168,11 +181,15 @@ static int json_value(struct jw *j, sqlite3_stmt *s, int i, struct err *e) {
         break;
     case SQLITE_TEXT:
         p = (const char *)sqlite3_column_text(s, i);
-        if (p && text_utf8_valid(p, n)) { jw_strn(j, p, n); break; }
+        if (p && text_utf8_valid(p, n)) {
+            jw_strn(j, p, n);
+            break;
+        }
         /* fall through */
     default:
         p = sqlite3_column_blob(s, i);
-        for (size_t k = 0; rc == 0 && k < n; k++) rc = buf_addf(&b, e, "%02x", (unsigned char)p[k]);
+        for (size_t k = 0; rc == 0 && k < n; k++)
+            rc = buf_addf(&b, e, "%02x", (unsigned char)p[k]);
         if (rc == 0) jw_strn(j, b.p ? b.p : "", b.n);
         break;
     }
@@ -197,7 +214,10 @@ static int json(struct control *c, sqlite3_stmt *s, int ncols, struct err *e) {
         jw_obj_end(&j);
         if (jw_end(&j) < 0 || put_out(&b, e) < 0) goto out;
     }
-    if (more != SQLITE_DONE) { db_fail(c, more, e, "the query failed"); goto out; }
+    if (more != SQLITE_DONE) {
+        db_fail(c, more, e, "the query failed");
+        goto out;
+    }
     if (buf_adds(&b, "]\n", e) < 0) goto out;
     rc = put_out(&b, e);
 out:
@@ -242,7 +262,10 @@ static int csv(struct control *c, sqlite3_stmt *s, int ncols, struct err *e) {
         }
         if (put_out(&b, e) < 0) goto out;
     }
-    if (more != SQLITE_DONE) { db_fail(c, more, e, "the query failed"); goto out; }
+    if (more != SQLITE_DONE) {
+        db_fail(c, more, e, "the query failed");
+        goto out;
+    }
     rc = 0;
 out:
     buf_free(&b);
@@ -264,14 +287,23 @@ int report_run(struct control *c, const char *sql_name, const struct bind *b, si
     int rc = -1;
     if (!m) return err_set(e, CODE_INTERNAL, "there is no statement '%s'", sql_name);
     int src = sqlite3_prepare_v2(c->db, m->text, -1, &s, NULL);
-    if (src != SQLITE_OK) { db_fail(c, src, e, "cannot prepare '%s'", sql_name); goto out; }
+    if (src != SQLITE_OK) {
+        db_fail(c, src, e, "cannot prepare '%s'", sql_name);
+        goto out;
+    }
     for (size_t i = 0; i < nb; i++) {
         int at = sqlite3_bind_parameter_index(s, b[i].name);
-        if (at == 0) { err_set(e, CODE_INTERNAL, "statement '%s' has no parameter '%s'", sql_name, b[i].name); goto out; }
+        if (at == 0) {
+            err_set(e, CODE_INTERNAL, "statement '%s' has no parameter '%s'", sql_name, b[i].name);
+            goto out;
+        }
         src = b[i].is_null || (!b[i].is_int && !b[i].text) ? sqlite3_bind_null(s, at)
               : b[i].is_int                                ? sqlite3_bind_int64(s, at, b[i].i)
                                                            : sqlite3_bind_text(s, at, b[i].text, -1, SQLITE_TRANSIENT);
-        if (src != SQLITE_OK) { db_fail(c, src, e, "cannot bind '%s'", b[i].name); goto out; }
+        if (src != SQLITE_OK) {
+            db_fail(c, src, e, "cannot bind '%s'", b[i].name);
+            goto out;
+        }
     }
     rc = print_rows(c, s, f, e);
 out:
@@ -279,7 +311,9 @@ out:
     return rc;
 }
 
-static bool only_blanks(const char *p) { return p[strspn(p, " \t\r\n;")] == 0; }
+static bool only_blanks(const char *p) {
+    return p[strspn(p, " \t\r\n;")] == 0;
+}
 
 /* An operator's own statements, one after the other; the guards bind them as they bind a shell. History they write is sealed at the end. */
 int report_sql(struct control *c, const char *sql, enum report_format f, struct err *e) {
@@ -314,9 +348,7 @@ out:
         }
     }
     int64_t unsealed = 0;
-    if (rc == 0 && !c->inspect &&
-        db_int(c, "SELECT (SELECT coalesce(max(id), 0) FROM history) > (SELECT coalesce(max(upto), 0) FROM history_seal)", &unsealed, e) == 0 &&
-        unsealed) {
+    if (rc == 0 && !c->inspect && db_int(c, embed_sql("control/unsealed"), &unsealed, e) == 0 && unsealed) {
         if (txn_begin(&t, c, TXN_WRITE, e) < 0) return -1;
         rc = txn_end(&t, 0, e);
     }

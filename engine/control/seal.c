@@ -1,7 +1,9 @@
 /* DESIGN: seals make a change of sealed history visible.
- *  1. A seal is SHA-256 over the hex text of the seal before it ("" for the first) and then, for each history row since, in order of id, each
- *     column in order of the table: `n,` for NULL, `i<decimal>,` for an integer, `t<bytes>:<text>,` for a text. Anybody can compute it again.
- *  2. Seals are written in the same transaction as the rows, by the engine only; rows that a shell wrote are sealed by the engine's next write.
+ *  1. A seal is SHA-256 over the hex text of the seal before it ("" for the first) and then, for each history row since, in order of id,
+ *     each column in order of the table: `n,` for NULL, `i<decimal>,` for an integer, `t<bytes>:<text>,` for a text. Anybody can compute
+ *     it again.
+ *  2. Seals are written in the same transaction as the rows, by the engine only; rows that a shell wrote are sealed by the engine's next
+ *     write.
  *  3. Rows after the last seal are protected by triggers alone. Somebody who rewrites rows and seals together is not shown. */
 #include <inttypes.h>
 #include <stdio.h>
@@ -91,8 +93,8 @@ int seal_verify(struct control *c, int64_t last_seals, struct buf *findings, siz
         if (prev[0] || sqlite3_column_int(s, 4)) { /* else it only gives its text to the next */
             if (seal_compute(c, prev, after, upto, hex, &last, &rows, e) < 0) goto out;
             if ((strcmp(hex, sealed) != 0 || rows != sealed_rows || last != upto) &&
-                finding_add(findings, n, e, "seal %" PRId64 " is broken: history rows %" PRId64 " to %" PRId64 " are not what was sealed", id,
-                            after + 1, upto) < 0)
+                finding_add(findings, n, e, "seal %" PRId64 " is broken: history rows %" PRId64 " to %" PRId64 " are not what was sealed",
+                            id, after + 1, upto) < 0)
                 goto out;
         }
         snprintf(prev, sizeof prev, "%s", sealed);

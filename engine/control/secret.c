@@ -1,9 +1,10 @@
 /* DESIGN: passwords at rest.
- *  1. A password of an endpoint is sealed with AES-256-GCM under the key in `<control>.key`, bound to the endpoint's name and the parameter; the
- *     DSN keeps *** in its place. `${VAR}` and `file:PATH` are not secrets and stay.
+ *  1. A password of an endpoint is sealed with AES-256-GCM under the key in `<control>.key`, bound to the endpoint's name and the
+ *     parameter; the DSN keeps *** in its place. `${VAR}` and `file:PATH` are not secrets and stay.
  *  2. The key file (32 bytes, mode 0600) appears whole or not at all, never replaces another, and is not made while sealed secrets exist:
  *     they would be lost silently.
- *  3. A password that somebody wrote in clear is sealed by the next open; secure_delete overwrites it in the file, a checkpoint in the log.
+ *  3. A password that somebody wrote in clear is sealed by the next open; secure_delete overwrites it in the file, a checkpoint in the
+ *     log.
  *  4. Nothing here is ever logged; memory that held a password is wiped. */
 #include <errno.h>
 #include <fcntl.h>
@@ -13,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "engine/base/embed.h"
 #include "engine/base/fault.h"
 #include "engine/base/hash.h"
 #include "engine/base/log.h"
@@ -102,7 +104,7 @@ static int key_get(struct control *c, bool make, unsigned char key[KEY_BYTES], s
     int rc = -1;
     if (!path || key_read(path, key, &there, e) < 0) goto out;
     if (!there) {
-        if (db_int(c, "SELECT count(*) FROM secret", &sealed, e) < 0) goto out;
+        if (db_int(c, embed_sql("control/secrets"), &sealed, e) < 0) goto out;
         if (sealed || !make) {
             err_set(e, CODE_SECRET, "the key file '%s' is missing, and secrets are sealed with it", path);
             err_hint(e, "put a copy of it back, or delete the rows of the table secret and give the DSNs anew");
@@ -116,8 +118,8 @@ out:
     return rc;
 }
 
-static int cipher(bool seal, const unsigned char key[KEY_BYTES], const unsigned char nonce[NONCE_BYTES], const char *endpoint, const char *param,
-                  const unsigned char *in, size_t n, unsigned char *out, unsigned char tag[TAG_BYTES]) {
+static int cipher(bool seal, const unsigned char key[KEY_BYTES], const unsigned char nonce[NONCE_BYTES], const char *endpoint,
+                  const char *param, const unsigned char *in, size_t n, unsigned char *out, unsigned char tag[TAG_BYTES]) {
     EVP_CIPHER_CTX *x = EVP_CIPHER_CTX_new();
     int len = 0, ok = x && EVP_CipherInit_ex(x, EVP_aes_256_gcm(), NULL, key, nonce, seal) == 1 &&
                       EVP_CipherUpdate(x, NULL, &len, (const unsigned char *)endpoint, (int)strlen(endpoint) + 1) == 1 &&
@@ -130,8 +132,8 @@ static int cipher(bool seal, const unsigned char key[KEY_BYTES], const unsigned 
     return ok ? 0 : -1;
 }
 
-static int secret_put(struct control *c, const unsigned char key[KEY_BYTES], const char *endpoint, const char *param, const char *p, size_t n,
-                      struct err *e) {
+static int secret_put(struct control *c, const unsigned char key[KEY_BYTES], const char *endpoint, const char *param, const char *p,
+                      size_t n, struct err *e) {
     unsigned char nonce[NONCE_BYTES];
     unsigned char *sealed = NULL;
     sqlite3_stmt *s;
@@ -153,7 +155,8 @@ out:
 }
 
 /* Caller wipes and frees. */
-static int secret_get(struct control *c, const unsigned char key[KEY_BYTES], const char *endpoint, const char *param, char **out, struct err *e) {
+static int secret_get(struct control *c, const unsigned char key[KEY_BYTES], const char *endpoint, const char *param, char **out,
+                      struct err *e) {
     sqlite3_stmt *s = stmt_get(c, "control/secret_get", e);
     int rc = -1;
     *out = NULL;
@@ -177,7 +180,8 @@ static int secret_get(struct control *c, const unsigned char key[KEY_BYTES], con
     memcpy(tag, sealed + n, TAG_BYTES);
     if (!(*out = mem_alloc(n + 1, e))) goto out;
     if (cipher(false, key, nonce, endpoint, param, sealed, n, (unsigned char *)*out, tag) < 0) {
-        err_set(e, CODE_SECRET, "the %s of endpoint '%s' cannot be unsealed: '%s.key' is another key, or its row was altered", param, endpoint, c->path);
+        err_set(e, CODE_SECRET, "the %s of endpoint '%s' cannot be unsealed: '%s.key' is another key, or its row was altered", param,
+                endpoint, c->path);
         err_hint(e, "put the right key file back, or give the DSN anew");
         explicit_bzero(*out, n);
         mem_free(*out);
@@ -230,12 +234,36 @@ out:
 
 static const char *const role_names[] = {"source", "target", "store"};
 
+/* Does it stand there already, word for word and with nothing to seal? Then nothing is written: every verb names its endpoints. */
+static int stands(struct control *c, const char *name, enum endpoint_role role, const char *driver, const char *dsn, bool *same,
+                  struct err *e) {
+    struct dsn_secret v[DSN_SECRETS];
+    size_t n = 0;
+    *same = false;
+    if (dsn_secrets(dsn, v, &n, e) < 0) return -1;
+    for (size_t i = 0; i < n; i++)
+        if (!dsn_is_reference(dsn + v[i].at, v[i].len)) return 0;
+    sqlite3_stmt *s = stmt_get(c, "control/endpoint_stands", e);
+    if (!s) return -1;
+    stmt_text(c, s, ":name", name);
+    stmt_text(c, s, ":role", role_names[role]);
+    stmt_text(c, s, ":driver", driver);
+    stmt_text(c, s, ":dsn", dsn);
+    int rc = stmt_step(c, s, e);
+    *same = rc > 0;
+    if (rc > 0) stmt_end(s);
+    return rc < 0 ? -1 : 0;
+}
+
 int endpoint_put(struct control *c, const char *name, enum endpoint_role role, const char *driver, const char *dsn, struct err *e) {
     struct buf shown = BUF_INIT(KiB(128));
     struct txn t;
     size_t sealed;
     sqlite3_stmt *s;
     int rc = -1;
+    bool same;
+    if (stands(c, name, role, driver, dsn, &same, e) < 0) return err_wrap(e, "endpoint '%s'", name);
+    if (same) return 0;
     if (txn_begin(&t, c, TXN_WRITE, e) < 0) return -1;
     /* The row first: a secret refers to it. */
     if (!(s = stmt_get(c, "control/endpoint_role", e))) goto out;

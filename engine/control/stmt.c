@@ -77,9 +77,13 @@ void stmt_text(struct control *c, sqlite3_stmt *s, const char *name, const char 
     bound(c, v ? sqlite3_bind_text(s, i, v, -1, SQLITE_TRANSIENT) : sqlite3_bind_null(s, i));
 }
 
-void stmt_text_or_null(struct control *c, sqlite3_stmt *s, const char *name, const char *v) { stmt_text(c, s, name, v && *v ? v : NULL); }
+void stmt_text_or_null(struct control *c, sqlite3_stmt *s, const char *name, const char *v) {
+    stmt_text(c, s, name, v && *v ? v : NULL);
+}
 
-void stmt_int(struct control *c, sqlite3_stmt *s, const char *name, int64_t v) { bound(c, sqlite3_bind_int64(s, param(s, name), v)); }
+void stmt_int(struct control *c, sqlite3_stmt *s, const char *name, int64_t v) {
+    bound(c, sqlite3_bind_int64(s, param(s, name), v));
+}
 
 void stmt_blob(struct control *c, sqlite3_stmt *s, const char *name, const void *p, size_t n) {
     bound(c, sqlite3_bind_blob64(s, param(s, name), p, n, SQLITE_TRANSIENT));

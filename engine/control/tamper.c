@@ -1,14 +1,16 @@
 /* DESIGN: what cannot be prevented is noticed.
- *  1. Each open makes the schema anew in memory from the migrations and compares text by text: our tables, indexes, views and triggers, and the
- *     rows that only migrations write (meta, marker, state, transition).
- *  2. An operator's own tables, views and indexes are welcome. A trigger on a table of ours, or a unique index (it could make a history row
- *     fail), is not.
- *  3. control_check goes further: every seal (an open: the last 256), every reference, every entity against its history, the file's own integrity. */
+ *  1. Each open makes the schema anew in memory from the migrations and compares text by text: our tables, indexes, views and triggers,
+ *     and the rows that only migrations write (meta, marker, state, transition).
+ *  2. An operator's own tables, views and indexes are welcome. A trigger on a table of ours, or a unique index (it could make a history
+ *     row fail), is not.
+ *  3. control_check goes further: every seal (an open: the last 256), every reference, every entity against its history, the file's own
+ *     integrity. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/base/embed.h"
 #include "engine/base/mem.h"
 #include "engine/control/room.h"
 
@@ -27,17 +29,19 @@ static int prepare(struct control *c, const char *sql, sqlite3_stmt **s, struct 
     return rc == SQLITE_OK ? 0 : db_fail(c, rc, e, "cannot read the schema");
 }
 
+static int bind(struct control *c, sqlite3_stmt *s, const char *name, const char *v, struct err *e) {
+    int rc = sqlite3_bind_text(s, sqlite3_bind_parameter_index(s, name), v, -1, SQLITE_STATIC);
+    return rc == SQLITE_OK ? 0 : db_fail(c, rc, e, "cannot bind '%s'", name);
+}
+
 /* Each object that the migrations make: there, and with the same text. */
 static int check_ours(struct control *c, struct control *want, struct buf *findings, size_t *n, struct err *e) {
     sqlite3_stmt *w = NULL, *h = NULL;
     int rc = -1, src;
-    if (prepare(want, "SELECT type, name, sql FROM sqlite_schema WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'", &w, e) < 0 ||
-        prepare(c, "SELECT sql FROM sqlite_schema WHERE type = ?1 AND name = ?2", &h, e) < 0)
-        goto out;
+    if (prepare(want, embed_sql("control/schema_made"), &w, e) < 0 || prepare(c, embed_sql("control/schema_object"), &h, e) < 0) goto out;
     while ((src = sqlite3_step(w)) == SQLITE_ROW) {
         const char *type = stmt_str(w, 0), *name = stmt_str(w, 1);
-        sqlite3_bind_text(h, 1, type, -1, SQLITE_STATIC);
-        sqlite3_bind_text(h, 2, name, -1, SQLITE_STATIC);
+        if (bind(c, h, ":type", type, e) < 0 || bind(c, h, ":name", name, e) < 0) goto out;
         int hrc = sqlite3_step(h);
         if (hrc == SQLITE_DONE) {
             if (finding_add(findings, n, e, "%s '%s' is missing", type, name) < 0) goto out;
@@ -60,24 +64,19 @@ out:
 static int check_extra(struct control *c, struct control *want, struct buf *findings, size_t *n, struct err *e) {
     sqlite3_stmt *h = NULL, *w = NULL;
     int rc = -1, src;
-    if (prepare(c,
-                "SELECT s.type, s.name, s.tbl_name FROM sqlite_schema s WHERE s.type = 'trigger'"
-                " UNION ALL SELECT 'unique index', l.name, s.name FROM sqlite_schema s, pragma_index_list(s.name) l"
-                " WHERE s.type = 'table' AND l.\"unique\" AND l.origin = 'c'",
-                &h, e) < 0 ||
-        prepare(want,
-                "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE type IN ('table', 'view') AND name = ?2 COLLATE NOCASE)"
-                " AND NOT EXISTS (SELECT 1 FROM sqlite_schema WHERE type IN ('trigger', 'index') AND name = ?1)",
-                &w, e) < 0)
+    if (prepare(c, embed_sql("control/schema_suspects"), &h, e) < 0 || prepare(want, embed_sql("control/schema_extra"), &w, e) < 0)
         goto out;
     while ((src = sqlite3_step(h)) == SQLITE_ROW) {
-        sqlite3_bind_text(w, 1, stmt_str(h, 1), -1, SQLITE_STATIC);
-        sqlite3_bind_text(w, 2, stmt_str(h, 2), -1, SQLITE_STATIC);
+        if (bind(want, w, ":name", stmt_str(h, 1), e) < 0 || bind(want, w, ":on_table", stmt_str(h, 2), e) < 0) goto out;
         int wrc = sqlite3_step(w);
-        if (wrc != SQLITE_ROW) { db_fail(want, wrc, e, "cannot read the scratch DB"); goto out; }
+        if (wrc != SQLITE_ROW) {
+            db_fail(want, wrc, e, "cannot read the scratch DB");
+            goto out;
+        }
         bool extra = sqlite3_column_int(w, 0) != 0;
         sqlite3_reset(w);
-        if (extra && finding_add(findings, n, e, "%s '%s' on '%s' is not one of ours", stmt_str(h, 0), stmt_str(h, 1), stmt_str(h, 2)) < 0) goto out;
+        if (extra && finding_add(findings, n, e, "%s '%s' on '%s' is not one of ours", stmt_str(h, 0), stmt_str(h, 1), stmt_str(h, 2)) < 0)
+            goto out;
     }
     rc = src == SQLITE_DONE ? 0 : db_fail(c, src, e, "cannot read the schema");
 out:
@@ -93,18 +92,19 @@ static bool same_row(sqlite3_stmt *a, sqlite3_stmt *b) {
 }
 
 static int check_rows(struct control *c, struct control *want, struct buf *findings, size_t *n, struct err *e) {
-    static const struct { const char *table, *sql; } guarded[] = {
-        {"meta", "SELECT * FROM meta ORDER BY name"},
-        {"marker", "SELECT * FROM marker ORDER BY name"},
-        {"state", "SELECT * FROM state ORDER BY kind, state"},
-        {"transition", "SELECT * FROM transition ORDER BY kind, from_state, event"},
+    static const struct {
+        const char *table, *name;
+    } guarded[] = {
+        {"meta", "control/rows_meta"},
+        {"marker", "control/rows_marker"},
+        {"state", "control/rows_state"},
+        {"transition", "control/rows_transition"},
     };
     for (size_t i = 0; i < MEM_ARRAY_LEN(guarded); i++) {
         sqlite3_stmt *a = NULL, *b = NULL;
         int ra = SQLITE_ERROR, rb = SQLITE_ERROR;
         bool same = true;
-        if (prepare(c, guarded[i].sql, &a, e) == 0 && prepare(want, guarded[i].sql, &b, e) == 0)
-            do {
+        if (prepare(c, embed_sql(guarded[i].name), &a, e) == 0 && prepare(want, embed_sql(guarded[i].name), &b, e) == 0) do {
                 ra = sqlite3_step(a);
                 rb = sqlite3_step(b);
                 same = ra == rb && (ra != SQLITE_ROW || same_row(a, b));
@@ -140,7 +140,10 @@ static int check_query(struct control *c, const char *name, struct buf *findings
     int more;
     if (!s) return -1;
     while ((more = stmt_step(c, s, e)) > 0)
-        if (finding_add(findings, n, e, "%s", stmt_str(s, 0)) < 0) { more = -1; break; }
+        if (finding_add(findings, n, e, "%s", stmt_str(s, 0)) < 0) {
+            more = -1;
+            break;
+        }
     stmt_end(s);
     return more;
 }
@@ -158,7 +161,8 @@ int control_check(struct control *c, struct buf *findings, size_t *nfindings, st
     if (migration_list(list, MEM_ARRAY_LEN(list), &n, e) < 0 || txn_begin(&t, c, TXN_READ, e) < 0) return -1;
     if (control_version(c, &version, &r, &w, e) < 0) goto out;
     if (version > (int)n) {
-        err_set(e, CODE_CONTROL_NEWER, "the control DB '%s' was migrated by a newer sluice (version %d, this one knows %zu)", c->path, version, n);
+        err_set(e, CODE_CONTROL_NEWER, "the control DB '%s' was migrated by a newer sluice (version %d, this one knows %zu)", c->path,
+                version, n);
         goto out;
     }
     if (tamper_check(c, list, n, version, version == (int)n, findings, nfindings, e) < 0) goto out;

@@ -1,10 +1,11 @@
--- Endpoints, secrets, and what this file is.
---| name: meta_min_writer
---| out: min_writer INTEGER
-SELECT CAST(value AS INTEGER) FROM meta WHERE name = 'min_writer';
+-- Endpoints and their secrets.
 --| name: endpoint_role
 --| in: name TEXT   out: role TEXT
 SELECT role FROM endpoint WHERE name = :name;
+--| name: endpoint_stands
+--| in: name TEXT, role TEXT, driver TEXT, dsn TEXT   out: name TEXT
+SELECT name FROM endpoint p WHERE name = :name AND role = :role AND driver = :driver AND dsn = :dsn
+   AND NOT EXISTS (SELECT 1 FROM secret s WHERE s.endpoint = p.name);
 --| name: endpoint_insert
 --| in: name TEXT, role TEXT, driver TEXT, dsn TEXT
 INSERT INTO endpoint(name, role, driver, dsn) VALUES (:name, :role, :driver, :dsn);

@@ -11,12 +11,15 @@ SELECT kind, name, state, source, target, store, owner_pid, config FROM entity O
 --| out: name TEXT, role TEXT, driver TEXT, dsn TEXT
 SELECT name, role, driver, dsn FROM endpoint ORDER BY name;
 --| name: status
---| in: name TEXT   out: stream_id TEXT, state TEXT, store TEXT, target TEXT, link_id TEXT, seq INTEGER, lag_links INTEGER, lag_bytes INTEGER, lag_seconds REAL, owner_pid INTEGER, seen_at TEXT, marker TEXT, refusal TEXT
-SELECT stream_id, state, store, target, link_id, seq, lag_links, lag_bytes, lag_seconds, owner_pid, seen_at, marker, refusal FROM brokers
- WHERE stream_id = coalesce(:name, stream_id);
+--| in: name TEXT   out: kind TEXT, stream_id TEXT, state TEXT, source TEXT, store TEXT, target TEXT, link_id TEXT, seq INTEGER, lag_links INTEGER, lag_bytes INTEGER, lag_seconds REAL, owner_pid INTEGER, seen_at TEXT, marker TEXT, refusal TEXT
+SELECT 'broker' AS kind, stream_id, state, NULL AS source, store, target, link_id, seq, lag_links, lag_bytes, lag_seconds, owner_pid, seen_at, marker,
+       refusal FROM brokers WHERE stream_id = coalesce(:name, stream_id)
+UNION ALL
+SELECT 'producer', name, state, source, store, NULL, tip_id, seq, NULL, lag_bytes, lag_seconds, owner_pid, seen_at, marker, refusal FROM producers
+ WHERE name = coalesce(:name, name) ORDER BY 1, 2;
 --| name: producers
---| in: name TEXT   out: name TEXT, state TEXT, source TEXT, store TEXT, tip_id TEXT, seq INTEGER, owner_pid INTEGER, seen_at TEXT, refusal TEXT
-SELECT name, state, source, store, tip_id, seq, owner_pid, seen_at, refusal FROM producers WHERE name = coalesce(:name, name);
+--| in: name TEXT   out: name TEXT, state TEXT, source TEXT, store TEXT, tip_id TEXT, seq INTEGER, lag_bytes INTEGER, lag_seconds REAL, owner_pid INTEGER, seen_at TEXT, marker TEXT, refusal TEXT
+SELECT name, state, source, store, tip_id, seq, lag_bytes, lag_seconds, owner_pid, seen_at, marker, refusal FROM producers WHERE name = coalesce(:name, name);
 --| name: chains
 --| out: lineage TEXT, store TEXT, source_engine TEXT, full_complete INTEGER, extendable INTEGER, links INTEGER, tip_id TEXT, tip_seq INTEGER, tip_pos TEXT, bytes INTEGER, tip_at TEXT, seen_at TEXT
 SELECT lineage, store, source_engine, full_complete, extendable, links, tip_id, tip_seq, tip_pos, bytes, tip_at, seen_at FROM chains;

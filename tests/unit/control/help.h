@@ -19,12 +19,17 @@ static char help_dir[256], help_path[300];
 
 __attribute__((unused)) static void help_begin(void) {
     snprintf(help_dir, sizeof help_dir, "%s/sluice-control-XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
-    if (!mkdtemp(help_dir)) { perror("mkdtemp"); exit(1); }
+    if (!mkdtemp(help_dir)) {
+        perror("mkdtemp");
+        exit(1);
+    }
     snprintf(help_path, sizeof help_path, "%s/control.db", help_dir);
 }
 
 /* Another file in the same folder from now on. */
-__attribute__((unused)) static void help_file(const char *name) { snprintf(help_path, sizeof help_path, "%.255s/%.40s", help_dir, name); }
+__attribute__((unused)) static void help_file(const char *name) {
+    snprintf(help_path, sizeof help_path, "%.255s/%.40s", help_dir, name);
+}
 
 __attribute__((unused)) static void help_end(void) {
     char cmd[400];

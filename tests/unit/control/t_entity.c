@@ -19,7 +19,8 @@ static void a_put_creates_then_configures(void) {
     en.config = mem_strdup("{\"once\":true}", &e);
     ok(entity_put(c, &en, &e) == 0 && en.token == 2, "another configuration grows the token");
     ok(entity_put(c, &en, &e) == 0 && en.token == 2, "the same one changes nothing");
-    is_str(one("SELECT group_concat(event, ' ') FROM history WHERE actor LIKE 'test (%'"), "created configured", "both are in history, by whom");
+    is_str(one("SELECT group_concat(event, ' ') FROM history WHERE actor LIKE 'test (%'"), "created configured",
+           "both are in history, by whom");
     mem_free(en.config);
     en.config = NULL;
     ok(entity_put(c, &en, &e) == 0 && en.config && strcmp(en.config, "{\"once\":true}") == 0, "no configuration given keeps what is there");
@@ -50,18 +51,25 @@ static void an_advance_moves_once(void) {
     err_set(&why, CODE_MARK_MISMATCH, "the marks are of another history");
     err_mark(&why, MARKER_APPLY_MARK_MISMATCH, MARKER_NONE);
     ok(entity_advance(d, &b, "refused", NULL, NULL, &why, &moved, &e) == 0 && moved, "with an error: %s", e.msg);
-    is_str(one("SELECT marker || '|' || code || '|' || why || '|' || substr(actor, 1, 6) FROM audit WHERE name = 'race' ORDER BY id DESC LIMIT 1"),
+    is_str(one("SELECT marker || '|' || code || '|' || why || '|' || substr(actor, 1, 6) FROM audit WHERE name = 'race' ORDER BY id DESC "
+               "LIMIT 1"),
            "APPLY-MARK-MISMATCH|SLUICE-E-MARK-MISMATCH|the marks are of another history|test (", "history says why");
     is_str(b.checkpoint, "{\"at\":5}", "no checkpoint given keeps what is there");
-    ok(entity_advance(d, &b, "warm", NULL, NULL, NULL, &moved, &e) == -1 && e.code == CODE_INTERNAL, "an event that does not leave its state: %s", e.msg);
+    ok(entity_advance(d, &b, "warm", NULL, NULL, NULL, &moved, &e) == -1 && e.code == CODE_INTERNAL,
+       "an event that does not leave its state: %s", e.msg);
     entity_free(&a);
     entity_free(&b);
     control_close(c);
     control_close(d);
 }
 
-static int tell(int fd) { return write(fd, "x", 1) == 1 ? 0 : -1; }
-static int hear(int fd) { char x; return read(fd, &x, 1) == 1 ? 0 : -1; }
+static int tell(int fd) {
+    return write(fd, "x", 1) == 1 ? 0 : -1;
+}
+static int hear(int fd) {
+    char x;
+    return read(fd, &x, 1) == 1 ? 0 : -1;
+}
 
 static void an_owner_is_alone_until_it_dies(void) {
     struct err e;
@@ -156,7 +164,11 @@ static void a_replaced_lock_file_is_noticed(void) {
 
 /* ---- a shell in the way ------------------------------------------------------------------------------------------------ */
 
-struct hold { pthread_t thread; int ready[2]; int64_t us; };
+struct hold {
+    pthread_t thread;
+    int ready[2];
+    int64_t us;
+};
 
 static void *hold_lock(void *arg) {
     struct hold *h = arg;
@@ -259,17 +271,67 @@ static void the_machine_is_data(void) {
     ok(machine_step(c, "broker", "flying", step, &tailing, &e) == -1 && e.code == CODE_NOT_FOUND, "no such state: %s", e.msg);
     ok(machine_has_event(c, "producer", "rooted", "replace") && !machine_has_event(c, "producer", "rooted", "refused"), "events");
     static const char *const all[] = {"producer_full", "producer_follow", "broker_start", "broker_reset", "broker_tail", "task_run"};
-    static const char *const more[] = {"producer_full", "producer_follow", "broker_start", "broker_reset", "broker_tail", "task_run", "task_walk"};
+    static const char *const more[] = {"producer_full", "producer_follow", "broker_start", "broker_reset",
+                                       "broker_tail",   "task_run",        "task_walk"};
     err_clear(&e);
     ok(machine_check(c, all, 6, &e) == 0, "steps and functions agree: %s", e.msg);
     ok(machine_check(c, all, 5, &e) == -1 && strstr(e.msg, "task_run"), "a step without a function: %s", e.msg);
     ok(machine_check(c, more, 7, &e) == -1 && strstr(e.msg, "task_walk"), "a function without a step: %s", e.msg);
     struct buf out = BUF_INIT(65536);
-    ok(machine_print(c, "broker", true, &out, &e) == 0 && strstr(buf_str(&out, &e), "\"broker/new\" -> \"broker/tailing\" [label=\"warm\"]"), "as a graph");
+    ok(machine_print(c, "broker", true, &out, &e) == 0 &&
+           strstr(buf_str(&out, &e), "\"broker/new\" -> \"broker/tailing\" [label=\"warm\"]"),
+       "as a graph");
     buf_reset(&out);
     ok(machine_print(c, NULL, false, &out, &e) == 0 && strstr(buf_str(&out, &e), "task moves"), "as text");
     ok(machine_print(c, "leg", false, &out, &e) == -1, "no such kind: %s", e.msg);
     buf_free(&out);
+    control_close(c);
+}
+
+/* The n-th allocation of ours fails, for every n until none does: an error each time, never a crash, and a file that is whole. */
+static void no_memory_is_an_error(void) {
+    struct err e;
+    help_file("memory.db");
+    control_close(help_open(&e));
+    long n = 0;
+    int wrong = 0;
+    for (bool done = false; !done && n < 5000; n++) {
+        struct control *c = NULL;
+        struct control_opts o = {.path = help_path, .actor = "test"};
+        struct entity en = {.kind = "broker", .name = "mem"};
+        bool moved = false;
+        err_clear(&e);
+        mem_fail_after(n);
+        int rc = control_open(&o, &c, &e);
+        if (rc == 0) rc = entity_put(c, &en, &e);
+        if (rc == 0) rc = entity_own(c, &en, &e);
+        if (rc == 0) rc = entity_advance(c, &en, "reset", NULL, "{}", NULL, &moved, &e);
+        if (rc == 0) rc = entity_advance(c, &en, "reset_done", NULL, NULL, NULL, &moved, &e);
+        if (rc == 0) rc = endpoint_put(c, "t", ENDPOINT_TARGET, "postgres", "postgres://u:pw@h/d", &e);
+        char *driver = NULL, *dsn = NULL;
+        if (rc == 0) rc = endpoint_dsn(c, "t", &driver, &dsn, &e);
+        mem_fail_after(-1);
+        mem_free(driver);
+        mem_free(dsn);
+        done = rc == 0;
+        if (rc < 0 && e.code != CODE_NO_MEMORY) {
+            note("%s", e.msg);
+            wrong++;
+        }
+        if (c && en.id > 0) entity_disown(c, &en);
+        entity_free(&en);
+        control_close(c);
+        /* back to a state that `reset` leaves */
+        shell("UPDATE entity SET state = 'tailing' WHERE name = 'mem' AND state = 'resetting'");
+    }
+    note("%ld allocations", n);
+    ok(n > 20 && n < 5000, "the sweep ended");
+    is_int(wrong, 0, "each failure was told as one of memory");
+    struct control *c = help_open(&e);
+    struct buf f = BUF_INIT(65536);
+    size_t found = 9;
+    ok(c && control_check(c, &f, &found, &e) == 0 && found == 0, "the file is whole: %s%.*s", e.msg, (int)f.n, f.p ? f.p : "");
+    buf_free(&f);
     control_close(c);
 }
 
@@ -285,6 +347,7 @@ int main(void) {
     crash_at("control.commit", "new");
     crash_at("control.committed", "tailing");
     the_machine_is_data();
+    no_memory_is_an_error();
     help_end();
     return done_testing();
 }

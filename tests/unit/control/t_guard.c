@@ -31,7 +31,8 @@ static void fill(void) {
     ok(endpoint_put(c, "app-store", ENDPOINT_STORE, "file", "/tmp/chain", &e) == 0, "store: %s", e.msg);
     ok(endpoint_put(c, "app-target", ENDPOINT_TARGET, "postgres", "postgres://u:hunter2@h/db", &e) == 0, "target: %s", e.msg);
     struct entity p = {.kind = "producer", .name = "app", .source = "app-source", .store = "app-store"};
-    ok(entity_put(c, &p, &e) == 0 && entity_advance(c, &p, "full_done", NULL, "{\"id\":\"ab\"}", NULL, &moved, &e) == 0 && moved, "producer: %s", e.msg);
+    ok(entity_put(c, &p, &e) == 0 && entity_advance(c, &p, "full_done", NULL, "{\"id\":\"ab\"}", NULL, &moved, &e) == 0 && moved,
+       "producer: %s", e.msg);
     struct entity b = {.kind = "broker", .name = "app", .target = "app-target", .store = "app-store"};
     ok(entity_put(c, &b, &e) == 0 && entity_advance(c, &b, "warm", NULL, NULL, NULL, &moved, &e) == 0 && moved, "broker: %s", e.msg);
     struct entity o = {.kind = "broker", .name = "other"};
@@ -71,20 +72,25 @@ static void hostile_statements_change_nothing(const char *pragmas) {
 static void a_shell_moves_along_edges_and_is_recorded(void) {
     struct err e;
     ok(!shell("UPDATE entity SET state = 'stopped' WHERE kind = 'broker' AND name = 'app'"), "a plain move");
-    is_str(one("SELECT actor || ' ' || event || ' ' || from_state || ' ' || to_state FROM audit ORDER BY id DESC LIMIT 1"), "shell stopped tailing stopped",
-           "is recorded with the only event that leads there");
-    is_str(one("SELECT token = (SELECT max(token) FROM history h WHERE h.entity_id = e.id) FROM entity e WHERE kind = 'broker' AND name = 'app'"), "1",
-           "and the token grew");
-    ok(!shell("PRAGMA recursive_triggers = ON; UPDATE entity SET state = 'tailing' WHERE kind = 'broker' AND name = 'app'"), "with recursive triggers");
+    is_str(one("SELECT actor || ' ' || event || ' ' || from_state || ' ' || to_state FROM audit ORDER BY id DESC LIMIT 1"),
+           "shell stopped tailing stopped", "is recorded with the only event that leads there");
+    is_str(one("SELECT token = (SELECT max(token) FROM history h WHERE h.entity_id = e.id) FROM entity e WHERE kind = 'broker' AND name = "
+               "'app'"),
+           "1", "and the token grew");
+    ok(!shell("PRAGMA recursive_triggers = ON; UPDATE entity SET state = 'tailing' WHERE kind = 'broker' AND name = 'app'"),
+       "with recursive triggers");
     ok(!shell("UPDATE OR IGNORE entity SET state = 'stopped', token = token + 1, move_actor = 'ann',"
               " move_message = 'maintenance' WHERE kind = 'broker' AND name = 'app'"),
        "a move that says who and why, and sets its token");
-    is_str(one("SELECT actor || ' ' || event || ' ' || why FROM audit ORDER BY id DESC LIMIT 1"), "ann stopped maintenance", "is recorded so");
+    is_str(one("SELECT actor || ' ' || event || ' ' || why FROM audit ORDER BY id DESC LIMIT 1"), "ann stopped maintenance",
+           "is recorded so");
     ok(!shell("UPDATE entity SET state = 'tailing' WHERE kind = 'broker' AND name = 'app'"), "a plain move after it");
-    is_str(one("SELECT actor || ' ' || event || ' ' || coalesce(why, '-') FROM audit ORDER BY id DESC LIMIT 1"), "shell resume -", "does not speak with that voice");
-    ok(!shell("UPDATE entity SET config = json_set(config, '$.\"poll-interval\"', '5s') WHERE kind = 'broker' AND name = 'app'"), "a configuration");
-    is_str(one("SELECT actor || ' ' || event || ' ' || detail FROM audit ORDER BY id DESC LIMIT 1"), "shell configured {\"poll-interval\":\"5s\"}",
-           "is recorded with what it became");
+    is_str(one("SELECT actor || ' ' || event || ' ' || coalesce(why, '-') FROM audit ORDER BY id DESC LIMIT 1"), "shell resume -",
+           "does not speak with that voice");
+    ok(!shell("UPDATE entity SET config = json_set(config, '$.\"poll-interval\"', '5s') WHERE kind = 'broker' AND name = 'app'"),
+       "a configuration");
+    is_str(one("SELECT actor || ' ' || event || ' ' || detail FROM audit ORDER BY id DESC LIMIT 1"),
+           "shell configured {\"poll-interval\":\"5s\"}", "is recorded with what it became");
     ok(!shell("UPDATE entity SET config = config, state = state WHERE kind = 'broker' AND name = 'app'"), "an UPDATE of nothing");
     is_str(one("SELECT event FROM audit ORDER BY id DESC LIMIT 1"), "configured", "is no row");
     ok(!shell("UPDATE entity SET state = 'refused' WHERE kind = 'broker' AND name = 'app'; "
@@ -106,8 +112,10 @@ static void a_shell_configures(void) {
               "INSERT INTO endpoint(name, role, driver, dsn) VALUES ('c2', 'store', 'file', '/tmp/chain2');"
               "INSERT INTO entity(kind, name, source, store, config) VALUES ('producer', 's2', 's2', 'c2', '{\"window\":\"1m\"}')"),
        "endpoint and entity by plain SQL");
-    is_str(one("SELECT state || ' ' || token FROM entity WHERE kind = 'producer' AND name = 's2'"), "planned 1", "the state is the initial one");
-    is_str(one("SELECT actor || ' ' || event || ' ' || coalesce(from_state, '-') || ' ' || to_state || ' ' || detail FROM audit ORDER BY id DESC LIMIT 1"),
+    is_str(one("SELECT state || ' ' || token FROM entity WHERE kind = 'producer' AND name = 's2'"), "planned 1",
+           "the state is the initial one");
+    is_str(one("SELECT actor || ' ' || event || ' ' || coalesce(from_state, '-') || ' ' || to_state || ' ' || detail FROM audit ORDER BY "
+               "id DESC LIMIT 1"),
            "shell created - planned {\"window\":\"1m\"}", "and its birth is recorded");
     struct control *c = help_open(&e);
     struct entity en = {0};
@@ -115,12 +123,14 @@ static void a_shell_configures(void) {
     ok(c && entity_find(c, "producer", "s2", &en, &found, &e) == 0 && found, "the engine finds it");
     is_str(en.source, "s2", "its source");
     is_str(en.target, "", "no target");
-    ok(entity_own(c, &en, &e) == 0 && entity_advance(c, &en, "full_done", "{\"rows\":3}", NULL, NULL, &moved, &e) == 0 && moved, "and moves it: %s", e.msg);
+    ok(entity_own(c, &en, &e) == 0 && entity_advance(c, &en, "full_done", "{\"rows\":3}", NULL, NULL, &moved, &e) == 0 && moved,
+       "and moves it: %s", e.msg);
     entity_disown(c, &en);
     entity_free(&en);
     control_close(c);
     is_str(one("SELECT (SELECT max(upto) FROM history_seal) = (SELECT max(id) FROM history)"), "1", "the shell's rows were sealed with it");
-    ok(!shell("INSERT OR REPLACE INTO endpoint(name, role, driver, dsn) VALUES ('s2', 'source', 'sqlite', '/tmp/moved.db')"), "an endpoint may be given anew");
+    ok(!shell("INSERT OR REPLACE INTO endpoint(name, role, driver, dsn) VALUES ('s2', 'source', 'sqlite', '/tmp/moved.db')"),
+       "an endpoint may be given anew");
 }
 
 static void a_swallowed_history_row_stops_the_move(void) {

@@ -17,15 +17,17 @@ static void the_registry_equals_the_code(void) {
     struct control *c = help_open(&e);
     char sql[300], want[4096];
     for (int m = MARKER_NONE + 1; m < MARKER_COUNT; m++) {
-        snprintf(sql, sizeof sql, "SELECT restartable || '|' || coalesce(parent, '') || '|' || meaning || '|' || remedy FROM marker WHERE name = '%s'",
+        snprintf(sql, sizeof sql,
+                 "SELECT restartable || '|' || coalesce(parent, '') || '|' || meaning || '|' || remedy FROM marker WHERE name = '%s'",
                  marker_name((enum marker)m));
-        snprintf(want, sizeof want, "%d|%s|%s|%s", marker_restartable((enum marker)m), marker_parent((enum marker)m), marker_meaning((enum marker)m),
-                 marker_remedy((enum marker)m));
+        snprintf(want, sizeof want, "%d|%s|%s|%s", marker_restartable((enum marker)m), marker_parent((enum marker)m),
+                 marker_meaning((enum marker)m), marker_remedy((enum marker)m));
         is_str(one(sql), want, marker_name((enum marker)m));
     }
     snprintf(want, sizeof want, "%d", MARKER_COUNT - 1);
     is_str(one("SELECT count(*) FROM marker"), want, "and no row more");
-    is_str(one("SELECT count(*) FROM marker m WHERE parent IS NOT NULL AND NOT EXISTS (SELECT 1 FROM marker p WHERE p.name = m.parent)"), "0", "parents are markers");
+    is_str(one("SELECT count(*) FROM marker m WHERE parent IS NOT NULL AND NOT EXISTS (SELECT 1 FROM marker p WHERE p.name = m.parent)"),
+           "0", "parents are markers");
     control_close(c);
 }
 
@@ -48,7 +50,8 @@ static void released_files_open(void) {
                "producer:app:following broker:app:tailing broker:other:new", "with its entities");
         struct entity en = {0};
         bool found, moved;
-        ok(c && entity_find(c, "broker", "app", &en, &found, &e) == 0 && found && entity_advance(c, &en, "stopped", NULL, NULL, NULL, &moved, &e) == 0 && moved,
+        ok(c && entity_find(c, "broker", "app", &en, &found, &e) == 0 && found &&
+               entity_advance(c, &en, "stopped", NULL, NULL, NULL, &moved, &e) == 0 && moved,
            "which move on: %s", e.msg);
         entity_free(&en);
         control_close(c);
@@ -59,7 +62,8 @@ static void released_files_open(void) {
 static const char second[] =
     "DROP TRIGGER request_insert; DROP TRIGGER request_inserted; DROP TRIGGER request_update; DROP TRIGGER request_delete;"
     "ALTER TABLE request RENAME TO request_old;"
-    "CREATE TABLE request( -- rebuilt\n id INTEGER PRIMARY KEY AUTOINCREMENT, at_us INTEGER NOT NULL, actor TEXT NOT NULL, kind TEXT NOT NULL,"
+    "CREATE TABLE request( -- rebuilt\n id INTEGER PRIMARY KEY AUTOINCREMENT, at_us INTEGER NOT NULL, actor TEXT NOT NULL, kind TEXT NOT "
+    "NULL,"
     " name TEXT NOT NULL, verb TEXT NOT NULL, done_us INTEGER, result TEXT, urgent INTEGER NOT NULL DEFAULT 0 -- new\n) STRICT;"
     "INSERT INTO request SELECT *, 0 FROM request_old; DROP TABLE request_old;"
     "DROP TRIGGER meta_update; UPDATE meta SET value = '2' WHERE name = 'schema_version';"
@@ -96,7 +100,8 @@ static void a_table_is_rebuilt(void) {
     ok(strstr(one("SELECT sql FROM sqlite_schema WHERE name = 'request'"), "CREATE TABLE request( -- rebuilt") != NULL, "and the comments");
     struct buf f = BUF_INIT(65536);
     size_t found = 0;
-    ok(tamper_check(c, list, n, 2, true, &f, &found, &e) == 0 && found == 0, "it is what the migrations make: %.*s", (int)f.n, f.p ? f.p : "");
+    ok(tamper_check(c, list, n, 2, true, &f, &found, &e) == 0 && found == 0, "it is what the migrations make: %.*s", (int)f.n,
+       f.p ? f.p : "");
     buf_free(&f);
     ok(migrate(c, list, n, &e) == 0, "once more does nothing: %s", e.msg);
     is_str(one("PRAGMA foreign_keys"), "0", "a plain connection");
@@ -127,7 +132,8 @@ static void an_owned_entity_is_in_the_way(void) {
     begin_version_one("owned.db", &en);
     struct control *c = help_open(&e), *d = help_open(&e);
     ok(entity_own(c, &en, &e) == 0, "owned: %s", e.msg);
-    ok(migrate(d, list, n, &e) == -1 && e.code == CODE_BUSY && err_exit_code(&e) == 75 && strstr(e.msg, "broker 'app' (pid "), "75, and the holder is named: %s", e.msg);
+    ok(migrate(d, list, n, &e) == -1 && e.code == CODE_BUSY && err_exit_code(&e) == 75 && strstr(e.msg, "broker 'app' (pid "),
+       "75, and the holder is named: %s", e.msg);
     entity_disown(c, &en);
     err_clear(&e);
     ok(migrate(d, list, n, &e) == 0, "then it goes: %s", e.msg);

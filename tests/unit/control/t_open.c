@@ -29,8 +29,9 @@ static void a_new_file_is_private_and_complete(void) {
     is_str(one("SELECT count(*) FROM sqlite_schema WHERE type='view' AND name IN ('audit','lag','positions','refusals','chains','brokers',"
                "'producers')"),
            "7", "every view");
-    is_str(one("SELECT group_concat(name) FROM pragma_table_list WHERE schema='main' AND type='table' AND NOT strict AND name NOT LIKE 'sqlite%'"), "",
-           "every table is STRICT");
+    is_str(one("SELECT group_concat(name) FROM pragma_table_list WHERE schema='main' AND type='table' AND NOT strict AND name NOT LIKE "
+               "'sqlite%'"),
+           "", "every table is STRICT");
     is_str(one("SELECT count(*) FROM sqlite_schema WHERE type='table' AND name NOT LIKE 'sqlite%' AND sql NOT LIKE '%--%'"), "0",
            "every table explains itself in .schema");
     struct buf f = BUF_INIT(65536);
@@ -55,7 +56,8 @@ static void every_statement_prepares(void) {
     size_t seen = 0;
     for (size_t i = 0; c && i < embed_count; i++) {
         const struct embed *m = &embed_all[i];
-        bool control = strncmp(m->name, "control/", 8) == 0, report = strncmp(m->name, "report/", 7) == 0, machine = strncmp(m->name, "machine/", 8) == 0;
+        bool control = strncmp(m->name, "control/", 8) == 0, report = strncmp(m->name, "report/", 7) == 0,
+             machine = strncmp(m->name, "machine/", 8) == 0;
         if (!control && !report && !machine) continue;
         seen++;
         const char *sql = m->text;
@@ -71,7 +73,8 @@ static void every_statement_prepares(void) {
             }
             if (rc == SQLITE_OK && !machine) {
                 int outs = m->out[0] ? 1 : 0;
-                for (const char *p = m->out; *p; p++) outs += *p == ',';
+                for (const char *p = m->out; *p; p++)
+                    outs += *p == ',';
                 is_int(s ? sqlite3_column_count(s) : 0, outs, m->name);
             }
             sqlite3_finalize(s);

@@ -35,16 +35,20 @@ static void formats_are_exact(void) {
     struct err e = {0};
     is_str(run("SELECT 1 AS n, 'ä€' AS t, NULL AS x UNION ALL SELECT 234, 'a', 'b'", REPORT_TABLE, &e),
            "  n  t   x\n---  --  -\n  1  ä€  \n234  a   b\n", "a table is aligned by what is seen");
-    is_str(run("SELECT '漢字' AS t, 1 AS n UNION ALL SELECT 'ab', 2", REPORT_TABLE, &e), "t     n\n----  -\n漢字  1\nab    2\n", "wide characters count twice");
-    is_str(run("SELECT 'a' || char(10) || 'b' || char(27) AS t", REPORT_TABLE, &e), "t\n--------\na\\nb\\x1b\n", "control characters cannot forge a row");
+    is_str(run("SELECT '漢字' AS t, 1 AS n UNION ALL SELECT 'ab', 2", REPORT_TABLE, &e), "t     n\n----  -\n漢字  1\nab    2\n",
+           "wide characters count twice");
+    is_str(run("SELECT 'a' || char(10) || 'b' || char(27) AS t", REPORT_TABLE, &e), "t\n--------\na\\nb\\x1b\n",
+           "control characters cannot forge a row");
     is_str(run("SELECT 1 AS n WHERE 0", REPORT_TABLE, &e), "n\n-\n", "no rows: the head alone");
     is_str(run("SELECT 1 AS n, 'q\"\\' || char(9) AS t, NULL AS x, x'0aff' AS b, 1.5 AS r", REPORT_JSON, &e),
            "[{\"n\":1,\"t\":\"q\\\"\\\\\\t\",\"x\":null,\"b\":\"0aff\",\"r\":1.5}]\n", "JSON");
-    is_str(run("SELECT 9223372036854775807 AS n UNION ALL SELECT -1 ORDER BY 1", REPORT_JSON, &e), "[{\"n\":-1},\n {\"n\":9223372036854775807}]\n", "integers are exact");
+    is_str(run("SELECT 9223372036854775807 AS n UNION ALL SELECT -1 ORDER BY 1", REPORT_JSON, &e),
+           "[{\"n\":-1},\n {\"n\":9223372036854775807}]\n", "integers are exact");
     is_str(run("SELECT 1 AS n WHERE 0", REPORT_JSON, &e), "[]\n", "no rows: an empty array");
     is_str(run("SELECT 'a,b' AS \"x,y\", 'q\"q' AS q, '' AS empty, NULL AS none, 'l' || char(10) || 'm' AS l", REPORT_CSV, &e),
            "\"x,y\",q,empty,none,l\r\n\"a,b\",\"q\"\"q\",\"\",,\"l\nm\"\r\n", "CSV quotes what must be, and tells empty from NULL");
-    run("WITH RECURSIVE k(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM k WHERE i < 60000) SELECT i, printf('%0100d', i) AS t FROM k", REPORT_TABLE, &e);
+    run("WITH RECURSIVE k(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM k WHERE i < 60000) SELECT i, printf('%0100d', i) AS t FROM k",
+        REPORT_TABLE, &e);
     ok(e.class == ERR_NONE, "a table bigger than the memory for its widths is streamed: %s", e.msg);
 }
 
@@ -82,7 +86,8 @@ static void named_reports_run(void) {
     err_clear(&e);
     rc = control_export(c, &e);
     p = print_end();
-    ok(rc == 0 && strstr(p, "{\"history\":{\"id\":1,") && strstr(p, "{\"seal\":{\"id\":1,\"upto\":1,"), "an export holds rows and seals: %s", e.msg);
+    ok(rc == 0 && strstr(p, "{\"history\":{\"id\":1,") && strstr(p, "{\"seal\":{\"id\":1,\"upto\":1,"),
+       "an export holds rows and seals: %s", e.msg);
 }
 
 static void a_backup_is_whole_and_never_replaces(void) {
@@ -126,9 +131,11 @@ static void mirrors_requests_refusals(void) {
     is_str(one("SELECT count(*) FROM history"), "2", "mirrors are no history");
 
     ok(request_last_id(c, &last, &e) == 0 && last == 0, "no request yet");
-    ok(request_add(c, "broker", "app", "stop", &e) == 0 && request_next(c, &en, last, &id, verb, &e) == 0 && id == 1, "a request: %s", e.msg);
+    ok(request_add(c, "broker", "app", "stop", &e) == 0 && request_next(c, &en, last, &id, verb, &e) == 0 && id == 1, "a request: %s",
+       e.msg);
     is_str(verb, "stop", "to stop");
-    ok(request_last_id(c, &last, &e) == 0 && request_next(c, &en, last, &id, verb, &e) == 0 && id == 0, "one from before cannot end a later run");
+    ok(request_last_id(c, &last, &e) == 0 && request_next(c, &en, last, &id, verb, &e) == 0 && id == 0,
+       "one from before cannot end a later run");
     ok(request_done(c, 1, "stopped", &e) == 0 && request_next(c, &en, 0, &id, verb, &e) == 0 && id == 0, "answered");
     ok(request_add(c, "broker", "nobody", "stop", &e) == -1, "of nobody: %s", e.msg);
 
@@ -138,7 +145,8 @@ static void mirrors_requests_refusals(void) {
     err_clear(&e);
     ok(refusal_record(c, &en, &why, &e) == 0 && refusal_record(c, &en, &why, &e) == 0, "a refusal, twice: %s", e.msg);
     is_str(one("SELECT count(*) FROM refusals"), "1", "is one");
-    is_str(one("SELECT marker || ' ' || sub || ' ' || restartable FROM refusals"), "KEY-COLLATION-MERGE KEY-COLLATION-GUARD-UNSUPPORTED 0", "with its markers");
+    is_str(one("SELECT marker || ' ' || sub || ' ' || restartable FROM refusals"), "KEY-COLLATION-MERGE KEY-COLLATION-GUARD-UNSUPPORTED 0",
+           "with its markers");
     ok(strlen(one("SELECT remedy FROM refusals")) > 10, "and what lifts it");
     err_set(&why, CODE_HEADROOM, "no slot");
     err_mark(&why, MARKER_CDC_REPLICATION_HEADROOM, MARKER_NONE);
@@ -149,15 +157,20 @@ static void mirrors_requests_refusals(void) {
     is_str(one("SELECT count(*) FROM refusal"), "2", "both are kept");
 
     chain_mirror(c, "st", "11112222333344445555666677778888",
-                 "{\"source_engine\":\"sqlite\",\"full_complete\":true,\"nlinks\":2,\"tip_id\":\"bb\",\"tip_seq\":9,\"tip_time_us\":1700000000000000,"
+                 "{\"source_engine\":\"sqlite\",\"full_complete\":true,\"nlinks\":2,\"tip_id\":\"bb\",\"tip_seq\":9,\"tip_time_us\":"
+                 "1700000000000000,"
                  "\"segments\":[{\"segment\":\"aa\",\"first_n\":0,\"full_complete\":true}],"
-                 "\"links\":[{\"n\":0,\"id\":\"aa\",\"segment\":\"aa\",\"opening\":true,\"bytes\":10},{\"n\":1,\"id\":\"bb\",\"segment\":\"aa\",\"bytes\":5,"
+                 "\"links\":[{\"n\":0,\"id\":\"aa\",\"segment\":\"aa\",\"opening\":true,\"bytes\":10},{\"n\":1,\"id\":\"bb\",\"segment\":"
+                 "\"aa\",\"bytes\":5,"
                  "\"start_seq\":0,\"end_seq\":9,\"time_us\":1700000000000000}]}");
-    is_str(one("SELECT links || ' ' || tip_id || ' ' || bytes || ' ' || tip_at || ' ' || full_complete FROM chains"), "2 bb 15 2023-11-14T22:13:20.000000Z 1", "a chain");
-    chain_mirror(c, "st", "11112222333344445555666677778888", "{\"nlinks\":3,\"links\":[{\"n\":2,\"id\":\"cc\",\"segment\":\"aa\",\"bytes\":1}]}");
+    is_str(one("SELECT links || ' ' || tip_id || ' ' || bytes || ' ' || tip_at || ' ' || full_complete FROM chains"),
+           "2 bb 15 2023-11-14T22:13:20.000000Z 1", "a chain");
+    chain_mirror(c, "st", "11112222333344445555666677778888",
+                 "{\"nlinks\":3,\"links\":[{\"n\":2,\"id\":\"cc\",\"segment\":\"aa\",\"bytes\":1}]}");
     is_str(one("SELECT links || ' ' || bytes || ' ' || source_engine FROM chains"), "3 16 sqlite", "grows by what is given");
     chain_mirror(c, "st", "99992222333344445555666677778888", "{\"nlinks\":1}");
-    is_str(one("SELECT count(*) || ' ' || (SELECT count(*) FROM link) FROM chain"), "1 0", "a new lineage takes the place of the old one at its store");
+    is_str(one("SELECT count(*) || ' ' || (SELECT count(*) FROM link) FROM chain"), "1 0",
+           "a new lineage takes the place of the old one at its store");
     chain_mirror(c, "st", "99992222333344445555666677778888", "not json");
     is_str(one("SELECT count(*) FROM chain"), "1", "nonsense is not written, and no failure");
     entity_free(&en);

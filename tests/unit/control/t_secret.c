@@ -4,7 +4,9 @@
 #include "tests/unit/control/help.h"
 
 static void secrets_are_found(void) {
-    static const struct { const char *dsn, *want; } cases[] = {
+    static const struct {
+        const char *dsn, *want;
+    } cases[] = {
         {"postgres://u:pw@h/db", "password=pw"},
         {"postgres://u@h/db", ""},
         {"postgres://h:5432/db", ""},
@@ -51,7 +53,9 @@ static void references_are_resolved(void) {
     setenv("T_PW", "a'b\\c d@/%", 1);
     setenv("T_DSN", "postgres://whole@h/db", 1);
     unsetenv("T_NONE");
-    struct { const char *dsn, *want; } cases[] = {
+    struct {
+        const char *dsn, *want;
+    } cases[] = {
         {"postgres://u:${T_PW}@h/db", "postgres://u:a%27b%5Cc%20d%40%2F%25@h/db"},
         {"host=h password=${T_PW} dbname=d", "host=h password='a\\'b\\\\c d@/%' dbname=d"},
         {"host=h password='${T_PW}'", "host=h password='a\\'b\\\\c d@/%'"},
@@ -76,7 +80,8 @@ static void references_are_resolved(void) {
     ok(secret_resolve(dsn, &out, &e) == 0, "from a file, in a URL: %s", e.msg);
     is_str(out, want, "percent-encoded");
     mem_free(out);
-    ok(secret_resolve("postgres://u:${T_NONE}@h/db", &out, &e) == -1 && e.code == CODE_SECRET && err_exit_code(&e) == 2, "a variable that is not set: %s", e.msg);
+    ok(secret_resolve("postgres://u:${T_NONE}@h/db", &out, &e) == -1 && e.code == CODE_SECRET && err_exit_code(&e) == 2,
+       "a variable that is not set: %s", e.msg);
     ok(secret_resolve("password=file:/no/such", &out, &e) == -1 && e.code == CODE_SECRET, "a file that is not there: %s", e.msg);
 }
 
@@ -97,7 +102,8 @@ static void passwords_are_sealed(void) {
     struct control *c = help_open(&e);
     ok(endpoint_put(c, "plain", ENDPOINT_SOURCE, "sqlite", "/data/app.db", &e) == 0, "an endpoint without a secret: %s", e.msg);
     ok(access(key, F_OK) != 0, "needs no key");
-    ok(endpoint_put(c, "pg", ENDPOINT_TARGET, "postgres", "postgres://u:hunter2xyz@h/db?sslpassword=t0psecret", &e) == 0, "one with two: %s", e.msg);
+    ok(endpoint_put(c, "pg", ENDPOINT_TARGET, "postgres", "postgres://u:hunter2xyz@h/db?sslpassword=t0psecret", &e) == 0,
+       "one with two: %s", e.msg);
     ok(stat(key, &st) == 0 && (st.st_mode & 0777) == 0600 && st.st_size == 32, "makes the key file, private");
     is_str(one("SELECT dsn FROM endpoint WHERE name = 'pg'"), "postgres://u:***@h/db?sslpassword=***", "the DSN shows neither");
     is_str(one("SELECT group_concat(param) FROM secret"), "password,sslpassword", "both are sealed");
@@ -111,11 +117,14 @@ static void passwords_are_sealed(void) {
     is_str(dsn, "postgres://u:hunter2xyz@newhost/db?sslpassword=t0psecret", "with the same secrets");
     mem_free(driver);
     mem_free(dsn);
-    ok(endpoint_put(c, "pg", ENDPOINT_SOURCE, "postgres", "postgres://h/db", &e) == -1 && e.class == ERR_CONFIG, "another role is refused: %s", e.msg);
+    ok(endpoint_put(c, "pg", ENDPOINT_SOURCE, "postgres", "postgres://h/db", &e) == -1 && e.class == ERR_CONFIG,
+       "another role is refused: %s", e.msg);
     err_clear(&e);
     ok(endpoint_dsn(c, "none", &driver, &dsn, &e) == -1 && e.code == CODE_NOT_FOUND, "an endpoint that is not there: %s", e.msg);
-    ok(!shell("UPDATE secret SET sealed = (SELECT sealed FROM secret WHERE param = 'sslpassword') WHERE param = 'password'"), "one sealed text in another's place");
-    ok(endpoint_dsn(c, "pg", &driver, &dsn, &e) == -1 && e.code == CODE_SECRET && !strstr(e.msg, "t0psecret"), "is not accepted: %s", e.msg);
+    ok(!shell("UPDATE secret SET sealed = (SELECT sealed FROM secret WHERE param = 'sslpassword') WHERE param = 'password'"),
+       "one sealed text in another's place");
+    ok(endpoint_dsn(c, "pg", &driver, &dsn, &e) == -1 && e.code == CODE_SECRET && !strstr(e.msg, "t0psecret"), "is not accepted: %s",
+       e.msg);
     ok(endpoint_put(c, "pg", ENDPOINT_TARGET, "postgres", "postgres://u:hunter2xyz@h/db", &e) == 0, "given anew: %s", e.msg);
     ok(rename(key, hidden) == 0 && endpoint_dsn(c, "pg", &driver, &dsn, &e) == -1 && e.code == CODE_SECRET, "without the key: %s", e.msg);
     ok(endpoint_put(c, "p2", ENDPOINT_TARGET, "postgres", "postgres://u:another@h/db", &e) == -1 && access(key, F_OK) != 0,
@@ -140,7 +149,9 @@ static void passwords_are_sealed(void) {
 static void a_clear_password_is_sealed_by_the_next_open(void) {
     struct err e;
     char *driver = NULL, *dsn = NULL;
-    ok(!shell("INSERT INTO endpoint(name, role, driver, dsn) VALUES ('shellpg', 'target', 'postgres', 'host=h password=cl34rt3xt dbname=d')"), "written in clear");
+    ok(!shell(
+           "INSERT INTO endpoint(name, role, driver, dsn) VALUES ('shellpg', 'target', 'postgres', 'host=h password=cl34rt3xt dbname=d')"),
+       "written in clear");
     ok(on_disk("cl34rt3xt"), "it is on disk");
     struct control *c = help_open(&e);
     ok(c != NULL, "opened: %s", e.msg);
@@ -150,7 +161,8 @@ static void a_clear_password_is_sealed_by_the_next_open(void) {
     is_str(dsn, "host=h password=cl34rt3xt dbname=d", "as it was");
     mem_free(driver);
     mem_free(dsn);
-    ok(!shell("INSERT INTO endpoint(name, role, driver, dsn) VALUES ('stars', 'target', 'postgres', 'host=h password=***')"), "a placeholder without a secret");
+    ok(!shell("INSERT INTO endpoint(name, role, driver, dsn) VALUES ('stars', 'target', 'postgres', 'host=h password=***')"),
+       "a placeholder without a secret");
     ok(endpoint_dsn(c, "stars", &driver, &dsn, &e) == -1 && e.code == CODE_SECRET, "is refused at use: %s", e.msg);
     control_close(c);
 }
