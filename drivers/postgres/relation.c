@@ -179,14 +179,15 @@ static bool replaced_since(const struct announce_view *v) {
 enum announced announce_decide(const struct announce_view *v, uint16_t *head, const char **why) {
     *head = 0;
     *why = NULL;
-    if (v->now != NULL && equals_head(v, head) && *head == v->now->ncols) {
+    bool begins = v->now != NULL && equals_head(v, head);
+    if (begins && *head == v->now->ncols) {
         if (v->known == NULL || strcmp(v->known->digest, v->now->digest) == 0) return ANNOUNCED_NOW;
         if (!replaced_since(v)) return ANNOUNCED_NOW;
         *why = "a column was dropped and another took its name, and the log does not say which of the two its rows hold";
         return ANNOUNCED_UNKNOWN;
     }
     if (equals_known(v)) return ANNOUNCED_SAME;
-    if (v->now != NULL && v->known != NULL && *head > 0 && *head < v->now->ncols && !dropped_since(v) && v->now->cols[*head - 1].id >= newest(v->known))
+    if (begins && v->known != NULL && *head > 0 && !dropped_since(v) && v->now->cols[*head - 1].id >= newest(v->known))
         return ANNOUNCED_BETWEEN;
     *why = v->now == NULL ? "it was dropped since, and its last columns were others than those the chain holds"
                           : "it changed more than once since, and the columns its rows were written with are neither those of the chain nor those it has now";
