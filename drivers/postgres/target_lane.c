@@ -322,6 +322,8 @@ static int send_stmt(struct lane *l, const struct run *run, size_t run_no, const
         if (PQsendQueryPrepared(l->c, st->name, (int)st->np, l->pv, l->pl, l->pf, 0) != 1) return pg_err(e, l->c, NULL, "cannot send to the target");
         if (op_add(l, kind, run_no, to - from, at, e) < 0) return -1;
         from = to;
+        for (size_t i = 0; i < st->np; i++) /* one huge value must not stay for good */
+            if (l->params[i].cap > PART_BYTES * 2) buf_free(&l->params[i]);
     }
     return 0;
 }

@@ -19,9 +19,8 @@
 #define FORMAT 1
 #define POLITE_US INT64_C(5000000)  /* a killed process's session may need a moment to end */
 
-static const char *const control_tables[] = {"sluice_cdc_meta", "sluice_cdc_state", "sluice_cdc_lane", "sluice_cdc_copy", "sluice_cdc_route",
-                                             "sluice_cdc_ddl"};
 #define ALL_TABLES "sluice_cdc_meta,sluice_cdc_state,sluice_cdc_lane,sluice_cdc_copy,sluice_cdc_route,sluice_cdc_ddl"
+#define ALL_COUNT 6
 
 /* How many of the named (comma-parted) tables are there? */
 static int present(struct target *t, const char *names, long *n, struct err *e) {
@@ -51,7 +50,7 @@ int tg_control_ensure(struct target *t, struct err *e) {
     char *sql = NULL, *lock = NULL;
     int rc = -1;
     if (present(t, ALL_TABLES, &n, e) < 0) return -1;
-    if (n == (long)MEM_ARRAY_LEN(control_tables)) return format_check(t, e);
+    if (n == ALL_COUNT) return format_check(t, e);
     if (tg_begin(t->c, e) < 0) return -1;
     const char *p[1] = {t->ctl_ns};
     if ((lock = tg_sql("target_control_lock", t->ctl, NULL, NULL, e)) == NULL || pg_do(t->c, lock, "create the control tables", e) < 0) goto out;

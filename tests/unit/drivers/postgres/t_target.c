@@ -98,7 +98,8 @@ static void takeover_fences_lanes_and_loaders(void) {
     struct run none = {.kind = RUN_UPSERT, .table = tt};
     ok(ops->lane_apply(l2, &none, 1, &m, &r, &e) == -1 && e.code == CODE_MARK_MISMATCH && e.marker == MARKER_APPLY_MARK_MISMATCH, "a mark never goes back: %s", e.msg);
     err_clear(&e);
-    m = (struct mark){.epoch = st2.epoch, .seq = ++kit_seq, .link_id = "ffffffffffffffffffffffffffffffffffffffff", .state_seq = kit_seq};
+    kit_seq++;
+    m = (struct mark){.epoch = st2.epoch, .seq = kit_seq, .link_id = "ffffffffffffffffffffffffffffffffffffffff", .state_seq = kit_seq};
     ok(ops->lane_apply(l2, &none, 1, &m, &r, &e) == 0, "a window that ends a link: %s", e.msg);
     bool found;
     ok(ops->state_read(t2, "s1", &st2, &found, &e) == 0 && st2.seq == kit_seq && st2.link_id[0] == 'f', "moves the state row in the same transaction");

@@ -285,6 +285,82 @@ static void foreign_values(void) {
     shape_free(s);
 }
 
+static void strange_names(void) {
+    struct err e = {0};
+    kit_do("CREATE TABLE %s.\"we\"\"ird. t%%\"(\"sel ect\" int, \"a\"\"b\\c{}\" text, \"%%s\" text, PRIMARY KEY (\"a\"\"b\\c{}\", \"sel ect\"))", kit_ns);
+    struct bound b = make("we\"ird. t%", NULL);
+    struct change *c[1] = {INS(b.s, "1", "k", "v")}, *u[1] = {kit_change(b.s, CHANGE_UPDATE, IMAGE_NONE, NULL, ROW("1", "k", "w"))};
+    ok(b.tt != NULL && b.tt->arbiter, "quotes, backslashes, blanks and percents in names");
+    ok(kit_apply1(lane, RUN_UPSERT, b.tt, c, 1, NULL, &r, &e) == 0 && kit_apply1(lane, RUN_UPSERT, b.tt, c, 1, NULL, &r, &e) == 0 &&
+           kit_apply1(lane, RUN_UPDATE, b.tt, u, 1, NULL, &r, &e) == 0 && r.rows == 1, "are names: %s", e.msg);
+    is_str(kit_rows("SELECT * FROM %s.\"we\"\"ird. t%%\"", kit_ns), "1|k|w", "as printed");
+    drop(b);
+}
+
+static void one_row_a_run(void) {
+    struct err e = {0};
+    struct bound b = make("single", "id int primary key, v text");
+    size_t n = 6000;
+    struct run *runs = arena_zalloc(kit_a, n * sizeof *runs, &e);
+    struct change **c = arena_alloc(kit_a, n * sizeof *c, &e);
+    for (size_t i = 0; i < n; i++) {
+        c[i] = i % 2 ? kit_change(b.s, CHANGE_UPDATE, IMAGE_NONE, NULL, ROW(arena_printf(kit_a, &e, "%zu", i - 1), "u"))
+                     : INS(b.s, arena_printf(kit_a, &e, "%zu", i), "i");
+        runs[i] = (struct run){.kind = i % 2 ? RUN_UPDATE : RUN_UPSERT, .table = b.tt, .changes = &c[i], .n = 1};
+    }
+    ok(kit_apply(lane, runs, n, &r, &e) == 0 && r.rows == n, "6000 runs in one pipeline: %s", e.msg);
+    is_str(kit_rows("SELECT count(*), min(v), max(v) FROM %s.single", kit_ns), "3000|u|u", "in order");
+    drop(b);
+}
+
+static void a_huge_value(void) {
+    struct err e = {0};
+    struct bound b = make("huge", "id int primary key, v text, w bytea");
+    size_t n = MiB(60);
+    char *big = mem_alloc(n + 1, &e);
+    memset(big, 'z', n);
+    struct change *c[3] = {INS(b.s, "1", "~", NULL), INS(b.s, "2", "small", "\\x00"), INS(b.s, "3", "~", NULL)};
+    for (int i = 0; i < 3; i += 2) ((struct value *)(uintptr_t)c[i]->after)[1] = (struct value){big, (uint32_t)n, VALUE_TEXT};
+    ((struct value *)(uintptr_t)c[0]->after)[2] = (struct value){big, (uint32_t)n, VALUE_BYTES};
+    ok(kit_apply1(lane, RUN_UPSERT, b.tt, c, 3, NULL, &r, &e) == 0 && r.rows == 3, "values of 60 MiB: %s", e.msg);
+    is_str(kit_rows("SELECT id, length(v), length(w) FROM %s.huge ORDER BY 1", kit_ns), "1|62914560|62914560 2|5|1 3|62914560|NULL", "whole");
+    size_t kept = 0;
+    for (size_t i = 0; i < lane->nparams_cap; i++) kept += lane->params[i].cap;
+    ok(kept < MiB(40), "%zu bytes are kept for the next window", kept);
+    mem_free(big);
+    drop(b);
+}
+
+static void a_broken_connection(void) {
+    struct err e = {0};
+    struct bound b = make("broken", "id int primary key");
+    struct change *c[1] = {INS(b.s, "1")};
+    struct lane *l = NULL;
+    ok(ops->lane_open(kit_t, &kit_st, 1, &l, &e) == 0, "a second lane: %s", e.msg);
+    ok(kit_apply1(l, RUN_UPSERT, b.tt, c, 1, NULL, &r, &e) == 0, "applies: %s", e.msg);
+    kit_do("SELECT pg_terminate_backend(%d, 5000)", PQbackendPID(l->c));
+    ok(kit_apply1(l, RUN_UPSERT, b.tt, c, 1, NULL, &r, &e) == -1 && e.class == ERR_RETRY, "a connection that broke may be tried again: %s", e.msg);
+    ok(kit_apply1(l, RUN_UPSERT, b.tt, c, 1, NULL, &r, &e) == -1 && e.class == ERR_RETRY, "and stays broken");
+    ops->lane_close(l);
+    uint64_t lanes[4];
+    size_t n = 4;
+    ok(ops->lane_open(kit_t, &kit_st, 1, &l, &e) == 0 && ops->marks_read(kit_t, "s1", lanes, &n, &e) == 0 && n == 2 && lanes[1] == kit_seq, "a new one finds its mark");
+    ops->lane_close(l);
+    drop(b);
+}
+
+static void a_column_dropped_behind_our_back(void) {
+    struct err e = {0};
+    struct bound b = make("behind", "id int primary key, v text");
+    struct change *c[1] = {INS(b.s, "1", "a")};
+    ok(kit_apply1(lane, RUN_UPSERT, b.tt, c, 1, NULL, &r, &e) == 0, "applies: %s", e.msg);
+    kit_do("ALTER TABLE %s.behind DROP v", kit_ns);
+    ok(kit_apply1(lane, RUN_UPSERT, b.tt, c, 1, NULL, &r, &e) == -1 && e.class == ERR_REFUSE, "a column that is gone is a refusal: %s", e.msg);
+    kit_do("ALTER TABLE %s.behind ADD v text", kit_ns);
+    ok(kit_apply1(lane, RUN_UPSERT, b.tt, c, 1, NULL, &r, &e) == 0, "and applies when it is back: %s", e.msg);
+    drop(b);
+}
+
 static void statements_do_not_pile_up(void) {
     struct err e = {0};
     struct bound b = make("many", "id int primary key, a int, b int, c int, d int, e int, f int, g int, h int, i int, j int");
@@ -323,6 +399,11 @@ int main(void) {
     truncate_and_sequences();
     foreign_values();
     statements_do_not_pile_up();
+    strange_names();
+    one_row_a_run();
+    a_huge_value();
+    a_broken_connection();
+    a_column_dropped_behind_our_back();
     ops->lane_close(lane);
     return kit_close();
 }
