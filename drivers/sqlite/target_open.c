@@ -51,7 +51,7 @@ static int session(sqlite3 *db, const char *path, struct err *e) {
         return err_hint(e, "end the programs that have it open, and put it on a local disk");
     }
     if (sq_exec(db, "PRAGMA synchronous=FULL; PRAGMA recursive_triggers=OFF; PRAGMA cache_size=-32768; "
-                     "PRAGMA journal_size_limit=67108864", e) < 0)
+                     "PRAGMA wal_autocheckpoint=16384; PRAGMA journal_size_limit=134217728", e) < 0)
         return -1;
     if (pragma_text(db, "PRAGMA synchronous", answer, e) < 0) return -1;
     if (strcmp(answer, "2") != 0) return err_set(e, CODE_INTERNAL, "target '%s' does not take synchronous=FULL", path);
