@@ -116,7 +116,8 @@ static int adopt(struct job *j, struct chain *chain, struct target *target, stru
         if (chain_find(chain, rst.link_id, &li, e) < 0) return -1;
     } else {
         if (chain_find(chain, j->options.at_chain_id, &li, e) < 0) return -1;
-        if (restored && (rst.seq != li.end_seq || strcmp(rst.link_id, li.id) != 0)) {
+        /* A row of the stream itself is younger than what a restore left, and speaks below. */
+        if (!have_row && restored && (rst.seq != li.end_seq || strcmp(rst.link_id, li.id) != 0)) {
             err_set(e, CODE_STREAM_EXISTS, "the restore on this target stands at '%s', not at '%s'", rst.link_id, li.id);
             return err_hint(e, "give --at-chain-id restore, which adopts it exactly");
         }

@@ -12,6 +12,7 @@
 #include "engine/base/log.h"
 #include "engine/base/mem.h"
 #include "engine/flow/flow.h"
+#include "engine/flow/mirror.h"
 
 #define BATCH_BYTES MiB(1)
 #define WAIT_US 200000
@@ -210,6 +211,7 @@ static void mirror(struct follow *f) {
     struct mirror m = {.link_id = ci->tip.id, .pos = ci->tip_pos.token, .seq = ci->tip.end_seq, .lag_links = 0, .lag_bytes = 0, .lag_us = -1,
                        .rows = f->j->result.changes};
     position_mirror(f->j->control, &f->j->entity, &m);
+    mirror_chain(f->j, f->chain, ci->nlinks > 1 ? ci->nlinks - 1 : 0);
 }
 
 int step_producer_follow(struct job *j, struct step_result *r, struct err *e) {

@@ -11,6 +11,7 @@
 #include "engine/base/log.h"
 #include "engine/base/mem.h"
 #include "engine/flow/flow.h"
+#include "engine/flow/mirror.h"
 
 #define AUTO_PARALLELISM 4
 #define DEFAULT_SLOT "sluice_slot"
@@ -220,6 +221,13 @@ static void opened_free(struct job *j, struct opened *o) {
     if (o->s) src->close(o->s);
 }
 
+static void mirror_new_chain(struct job *j) {
+    struct chain *c = NULL;
+    struct err e = {0};
+    if (job_chain(j, &c, &e) == 0) mirror_chain(j, c, 0);
+    chain_close(c);
+}
+
 int step_producer_full(struct job *j, struct step_result *r, struct err *e) {
     struct opened o = {0};
     struct copy c = {.lock = PTHREAD_MUTEX_INITIALIZER, .j = j};
@@ -268,6 +276,7 @@ int step_producer_full(struct job *j, struct step_result *r, struct err *e) {
     snprintf(r->said, sizeof r->said, "full %s: %llu tables, %llu rows, %llu bytes stored", j->result.id, (unsigned long long)c.tables,
              (unsigned long long)c.rows, (unsigned long long)c.stored);
     rc = 0;
+    mirror_new_chain(j);
 out:
     opened_free(j, &o);
     return rc;

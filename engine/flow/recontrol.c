@@ -5,6 +5,7 @@
 #include "engine/base/log.h"
 #include "engine/base/mem.h"
 #include "engine/flow/flow.h"
+#include "engine/flow/mirror.h"
 
 struct names { struct arena *a; struct { const char *kind, *name; } *v; size_t n, cap; struct err *e; bool failed; };
 
@@ -30,6 +31,7 @@ static int producer_again(struct job *j, struct buf *out, struct err *e) {
     const struct chain_info *ci = chain_info(c);
     struct mirror m = {.link_id = ci->tip.id, .pos = ci->tip_pos.token, .seq = ci->tip.end_seq, .lag_us = -1};
     position_mirror(j->control, &j->entity, &m);
+    for (uint64_t n = 0; n < ci->nlinks; n += 256) mirror_chain(j, c, n);
     int rc = buf_addf(out, e, "producer %s: chain %.12s, %llu links, at %s\n", j->entity.name, ci->lineage, (unsigned long long)ci->nlinks, ci->tip_pos.token);
     chain_close(c);
     return rc;
