@@ -59,8 +59,8 @@ INSERT INTO {ctl}.sluice_cdc_meta(format) VALUES (1) ON CONFLICT DO NOTHING;
 --| out: stream_id TEXT, lineage TEXT, source_identity TEXT, link_id TEXT, seq INTEGER, epoch INTEGER, format INTEGER, phase TEXT
 --| out: detail TEXT, stop_requested_us INTEGER, refusal TEXT, updated_us INTEGER
 SELECT stream_id, lineage, source_identity, link_id, seq, epoch, format, phase, detail,
-       CASE WHEN stop_requested_at IS NULL THEN 0 ELSE pg_catalog.round(extract(epoch FROM stop_requested_at)::numeric * 1000000)::bigint END,
-       refusal, pg_catalog.round(extract(epoch FROM updated_at)::numeric * 1000000)::bigint
+       CASE WHEN stop_requested_at IS NULL THEN 0 ELSE pg_catalog.date_part('epoch', pg_catalog.date_trunc('second', stop_requested_at))::bigint * 1000000 + pg_catalog.date_part('microseconds', stop_requested_at)::bigint % 1000000 END,
+       refusal, pg_catalog.date_part('epoch', pg_catalog.date_trunc('second', updated_at))::bigint * 1000000 + pg_catalog.date_part('microseconds', updated_at)::bigint % 1000000
   FROM {ctl}.sluice_cdc_state WHERE $1::text IS NULL OR stream_id = $1::text ORDER BY stream_id;
 
 --| name: target_state_write
@@ -72,7 +72,7 @@ ON CONFLICT (stream_id) DO UPDATE SET lineage = excluded.lineage, source_identit
        seq = excluded.seq, format = excluded.format, phase = excluded.phase, detail = excluded.detail, refusal = excluded.refusal,
        updated_at = excluded.updated_at
  WHERE s.epoch = excluded.epoch
-RETURNING pg_catalog.round(extract(epoch FROM updated_at)::numeric * 1000000)::bigint;
+RETURNING pg_catalog.date_part('epoch', pg_catalog.date_trunc('second', updated_at))::bigint * 1000000 + pg_catalog.date_part('microseconds', updated_at)::bigint % 1000000;
 
 --| name: target_stop_request
 --| in: stream_id TEXT, us INTEGER   out:

@@ -338,7 +338,8 @@ static void a_broken_connection(void) {
     struct lane *l = NULL;
     ok(ops->lane_open(kit_t, &kit_st, 1, &l, &e) == 0, "a second lane: %s", e.msg);
     ok(kit_apply1(l, RUN_UPSERT, b.tt, c, 1, NULL, &r, &e) == 0, "applies: %s", e.msg);
-    kit_do("SELECT pg_terminate_backend(%d, 5000)", PQbackendPID(l->c));
+    kit_do("SELECT pg_terminate_backend(%d)", PQbackendPID(l->c));
+    while (strcmp(kit_rows("SELECT count(*) FROM pg_stat_activity WHERE pid = %d", PQbackendPID(l->c)), "0") != 0) {}
     ok(kit_apply1(l, RUN_UPSERT, b.tt, c, 1, NULL, &r, &e) == -1 && e.class == ERR_RETRY, "a connection that broke may be tried again: %s", e.msg);
     ok(kit_apply1(l, RUN_UPSERT, b.tt, c, 1, NULL, &r, &e) == -1 && e.class == ERR_RETRY, "and stays broken");
     ops->lane_close(l);
