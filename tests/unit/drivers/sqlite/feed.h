@@ -33,7 +33,7 @@ struct feed {
 
 static const struct source_ops *ops(void) { return sqlite_driver.source; }
 
-static void die(const char *what, const struct err *e) {
+__attribute__((noreturn)) static void die(const char *what, const struct err *e) {
     printf("Bail out! %s: %s (%s)\n", what, e->msg, e->hint);
     exit(1);
 }
