@@ -469,8 +469,8 @@ fail:
 
 int full_table_put(struct full_table *ft, const char *p, size_t n, uint64_t rows, struct err *e) {
     size_t at = ft->w.raw.n;
-    if (rows == 0) return n == 0 ? 0 : err_set(e, CODE_INTERNAL, "a block of %zu bytes without rows", n);
-    if (rows > UINT32_MAX) return err_set(e, CODE_INTERNAL, "a block of %llu rows", (unsigned long long)rows);
+    if (rows == 0 && n == 0) return 0;
+    if (rows == 0 || n == 0 || rows > UINT32_MAX) return err_set(e, CODE_INTERNAL, "a block of %zu bytes and %llu rows", n, (unsigned long long)rows);
     if (n > FORMAT_MAX_RECORD)
         return err_set(e, CODE_LIMIT, "a row of table %u has %zu bytes, at most %zu can be stored", ft->d.table, n, FORMAT_MAX_RECORD);
     if (buf_add(&ft->w.raw, p, n, e) < 0 || chunk_fit(&ft->w, at, e) < 0) return -1;
@@ -558,7 +558,7 @@ int full_end(struct full *f, const struct object *sequences, size_t nsequences, 
         err_set(e, CODE_CHAIN_INCOMPLETE, "table '%s.%s' is not done", t->ns, t->name);
         return err_hint(e, "run the same `sluice backup full` command again: it goes on where it was");
     }
-    qsort(f->done, f->ndone, sizeof *f->done, by_table);
+    if (f->ndone) qsort(f->done, f->ndone, sizeof *f->done, by_table);
     if (full_put(f, sequences, nsequences, digest, e) < 0 || FAULT("chain.full_put", e) < 0) return -1;
     if (step(f, end_fits, end_make, digest, e) < 0 || FAULT("chain.full_catalogued", e) < 0) return -1;
     if (id) memcpy(id, f->id, CHAIN_ID);

@@ -9,28 +9,30 @@
 
 struct verify { struct chain *c; struct verify_report *r; struct arena *a; struct batch b; bool deep; };
 
+static int row_bad(const char *path, const struct err *why, struct err *e) {
+    if (why->code == CODE_NO_MEMORY) { *e = *why; return -1; }
+    return chunk_bad(e, path, "holds a row that cannot be read: %.200s", why->code ? why->msg : "it has other columns than its table");
+}
+
 static int rows_parse(struct verify *v, const struct full_table_info *t, const char *p, size_t n, uint64_t rows, const char *path, struct err *e) {
     struct rd r = RD(p, n);
     struct value *values;
     uint16_t cols, stored = 0;
+    int rc = -1;
     for (uint16_t i = 0; i < t->shape->ncols; i++) stored += t->shape->cols[i].generated == NULL;
     if ((values = mem_alloc((stored + 1u) * sizeof *values, e)) == NULL) return -1;
-    int rc = -1;
     for (uint64_t i = 0; i < rows; i++) {
         struct err why = {0};
         arena_reset(v->a);
         if (t->encoding == ROWS_VALUES) {
             struct value *got;
-            if (row_decode(&r, v->a, &got, &cols, &why) < 0 || cols != t->shape->ncols) { chunk_bad(e, path, "holds a row that cannot be read: %.200s", why.msg); goto out; }
-        } else {
-            const char *end = memchr(r.p, '\n', RD_LEFT(&r));
-            if (end == NULL) { chunk_bad(e, path, "holds fewer rows than recorded"); goto out; }
-            if (copytext_decode((const char *)r.p, (size_t)(end - (const char *)r.p), v->a, values, stored, &why) < 0) {
-                chunk_bad(e, path, "holds a row that cannot be read: %.200s", why.msg);
-                goto out;
-            }
-            r.p = (const uint8_t *)end + 1;
+            if (row_decode(&r, v->a, &got, &cols, &why) < 0 || cols != t->shape->ncols) { row_bad(path, &why, e); goto out; }
+            continue;
         }
+        const char *line = (const char *)r.p, *end = memchr(line, '\n', RD_LEFT(&r));
+        if (end == NULL) { chunk_bad(e, path, "holds fewer rows than recorded"); goto out; }
+        if (copytext_decode(line, (size_t)(end - line), v->a, values, stored, &why) < 0) { row_bad(path, &why, e); goto out; }
+        r.p = (const uint8_t *)end + 1;
     }
     if (RD_LEFT(&r) != 0) { chunk_bad(e, path, "holds more rows than recorded"); goto out; }
     rc = 0;

@@ -67,7 +67,7 @@ int job_open(struct control *c, const char *kind, const char *name, struct optio
     job_compression(j);
     if (endpoint_of(j, j->entity.source, &j->source_driver, &j->source_dsn, e) < 0) goto bad;
     if (endpoint_of(j, j->entity.target, &j->target_driver, &j->target_dsn, e) < 0) goto bad;
-    if (store_of(j, e) < 0 || policy_open(NULL, &j->policy, e) < 0) goto bad;
+    if (store_of(j, e) < 0 || policy_open(j->options.policy, &j->policy, e) < 0) goto bad;
     if (entity_own(c, &j->entity, e) < 0) goto bad;
     j->owned = true;
     *out = j;
@@ -122,6 +122,6 @@ int job_source(struct job *j, const char *slot_name, struct source **s, struct e
 
 int job_target(struct job *j, const char *stream_id, struct target **t, struct err *e) {
     if (!j->target_driver) return err_set(e, CODE_CONFIG, "%s '%s' names no target", j->entity.kind, j->entity.name);
-    struct target_opts o = {.dsn = j->target_dsn, .control_schema = j->options.control_schema, .stream_id = stream_id};
+    struct target_opts o = {.dsn = j->target_dsn, .control_schema = j->options.control_schema, .stream_id = stream_id, .look = j->options.dry_run};
     return j->target_driver->target->open(&o, t, e);
 }

@@ -33,6 +33,7 @@ const struct option option_all[] = {
     {"apply-concurrency", OPTION_U64, O(apply_concurrency), true, "W", "lanes (0 = auto); this version applies with one lane whatever W says"},
     {"reset-target-data", OPTION_BOOL, O(reset), true, NULL, "drop the target's tables and rebuild them from the chain"},
     {"yes", OPTION_BOOL, O(yes), true, NULL, "do not ask"},
+    {"policy", OPTION_STR, O(policy), true, "FILE", "a Lua policy of your own (see lua/policy.lua)"},
     {"lineage", OPTION_STR, O(lineage), true, NULL, NULL},
     {"once", OPTION_BOOL, O(once), false, NULL, "one look at the chain, then end"},
     {"dry-run", OPTION_BOOL, O(dry_run), false, NULL, "say what would be done, change nothing"},

@@ -27,6 +27,7 @@ struct options {
     bool reset, yes, once;
     bool dry_run;
     struct arena *arena;            /* owns the strings */
+    const char *policy;             /* a Lua file in the place of lua/policy.lua */
     const char *lineage;            /* a fresh chain gets this id, so that its producer can be named before it exists */
     uint64_t set;                   /* bit per row of the table: given by somebody */
     uint64_t flags;                 /* of those, given on the command line of this run */

@@ -259,8 +259,14 @@ struct dropping {
 static int drop_one(void *arg, const char *ns, const char *name, struct err *e) {
     struct dropping *d = arg;
     if (FAULT("rebuild.before_drop", e) < 0) return -1;
+    const struct target_ops *t = d->r->job->target_driver->target;
+    struct shape *there = NULL;
+    if (t->table_shape(d->r->target, ns, name, &there, e) < 0) return -1;
+    if (!there) return 0;
+    shape_free(there);
+    if (t->table_drop(d->r->target, ns, name, e) < 0) return -1;
     log_info("table dropped", KV_STR("namespace", ns), KV_STR("table", name));
-    return d->r->job->target_driver->target->table_drop(d->r->target, ns, name, e);
+    return 0;
 }
 
 static int drop_all(struct rebuild *r, struct err *e) {
