@@ -279,7 +279,7 @@ int sqt_table_alter(struct lane *l, const struct shape *before, const struct sha
     if (sqt_check_ns(ns, e) < 0 || (before && sqt_check_ns(old_ns, e) < 0) || sqt_compatible(l->t, after, NULL, e) < 0 || sqt_keys_check(l->t, after, NULL, e) < 0)
         return -1;
     sqt_lane_forget(l);
-    if (sqt_lane_begin(l, m, e) < 0) return -1;
+    if (sqt_lane_begin(l, m, true, e) < 0) return -1;
     if ((before ? follow(l->db, before, after, old_name, name, e) : create(l->db, after, name, e)) < 0 || FAULT("sqlite.alter_before_mark", e) < 0) {
         sq_rollback(l->db);
         return -1;

@@ -43,6 +43,11 @@ static int name_taken(const struct shape *src, struct err *e) {
 static int types_carried(const struct shape *src, struct err *e) {
     char type[48];
     if (sqt_is_own(src)) return 0;
+    if (src->ncols == 0) {
+        char label[160];
+        err_set(e, CODE_TYPE_UNSUPPORTED, "table '%s' has no columns, which SQLite does not know", shape_label(src, label));
+        return err_hint(e, "leave it out with --exclude-table %s", src->name);
+    }
     for (uint16_t i = 0; i < src->ncols; i++) {
         const struct column *c = &src->cols[i];
         if (sqt_declared(c, type) < 0) return unsupported(src, c, "a SQLite target has no exact form for this type", e);

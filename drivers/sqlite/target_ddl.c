@@ -102,7 +102,8 @@ int sqt_column_sql(const struct shape *src, const struct column *c, bool warn, s
     if (buf_adds(b, " DEFAULT ", e) < 0 || sqt_default(c, b, &plain, e) < 0) return -1;
     if (plain) return 0;
     b->n = n;
-    left_out(warn, src, "default", c->name);
+    bool rowid = src->primary >= 0 && src->keys[src->primary].ncols == 1 && &src->cols[src->keys[src->primary].cols[0]] == c && sqt_conv(src, c) == CONV_INT;
+    left_out(warn && !rowid, src, "default", c->name); /* INTEGER PRIMARY KEY counts on by itself */
     return 0;
 }
 

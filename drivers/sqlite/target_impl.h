@@ -136,8 +136,8 @@ struct lane {
     struct lane_stmt cache[LANE_STMTS];
     uint64_t clock;
 };
-/* BEGIN IMMEDIATE and the lane's mark: CODE_FENCED, CODE_MARK_MISMATCH. */
-int sqt_lane_begin(struct lane *l, const struct mark *m, struct err *e);
+/* BEGIN IMMEDIATE and the lane's mark: CODE_FENCED, CODE_MARK_MISMATCH. writes: something beside the mark follows, so it must be a later one. */
+int sqt_lane_begin(struct lane *l, const struct mark *m, bool writes, struct err *e);
 /* The state row when the window ends a link, then COMMIT. */
 int sqt_lane_end(struct lane *l, const struct mark *m, struct err *e);
 void sqt_lane_forget(struct lane *l); /* every cached statement */

@@ -2,7 +2,7 @@
  *
  * DESIGN
  * 1. A window's rows, its mark and, at a link's end, the state row commit in one transaction that begins by looking at the lane's epoch.
- * 2. A mark never goes back: a window behind the lane's mark is refused before its first row.
+ * 2. A mark never goes back, and rows come with a later one only: a window that the lane's mark covers is refused before its first row.
  * 3. A change by identity touches at most one row; more is a refusal, none is counted. A change by full image touches exactly one row or is counted.
  * 4. An upsert replaces the row of the same identity only; a row in the way on any other unique key rolls the window back (CODE_UNIQUE_CONFLICT).
  * 5. After any error the transaction is rolled back and the lane is usable.
@@ -93,11 +93,11 @@ static int mark_refused(struct lane *l, const struct mark *m, struct err *e) {
     return err_hint(e, "rebuild with --reset-target-data");
 }
 
-int sqt_lane_begin(struct lane *l, const struct mark *m, struct err *e) {
+int sqt_lane_begin(struct lane *l, const struct mark *m, bool writes, struct err *e) {
     if (sq_begin(l->db, true, e) < 0) return -1;
     if (sqt_bind_str(l->mark, ":stream_id", l->stream_id, e) == 0 && sqt_bind_i64(l->mark, ":lane", l->lane, e) == 0 &&
         sqt_bind_i64(l->mark, ":epoch", (int64_t)m->epoch, e) == 0 && sqt_bind_i64(l->mark, ":route_epoch", (int64_t)m->route_epoch, e) == 0 &&
-        sqt_bind_i64(l->mark, ":seq", (int64_t)m->seq, e) == 0 && sqt_done(l->mark, e) == 0) {
+        sqt_bind_i64(l->mark, ":seq", (int64_t)m->seq, e) == 0 && sqt_bind_i64(l->mark, ":rows", writes, e) == 0 && sqt_done(l->mark, e) == 0) {
         if (sqlite3_changes(l->db) == 1) return 0;
         mark_refused(l, m, e);
     }
@@ -323,7 +323,7 @@ static int run_one(struct lane *l, const struct run *r, struct apply_result *res
 
 int sqt_lane_apply(struct lane *l, const struct run *runs, size_t nruns, const struct mark *m, struct apply_result *r, struct err *e) {
     memset(r, 0, sizeof *r);
-    if (sqt_lane_begin(l, m, e) < 0) return -1;
+    if (sqt_lane_begin(l, m, nruns > 0, e) < 0) return -1;
     for (size_t i = 0; i < nruns; i++)
         if (run_one(l, &runs[i], r, e) < 0) {
             sq_rollback(l->db);

@@ -132,9 +132,9 @@ INSERT INTO main.sluice_cdc_lane(stream_id, lane, epoch, route_epoch, seq) VALUE
 ON CONFLICT(stream_id, lane) DO UPDATE SET epoch = excluded.epoch;
 
 --| name: target_lane_mark
---| in: stream_id TEXT, lane INTEGER, epoch INTEGER, route_epoch INTEGER, seq INTEGER
+--| in: stream_id TEXT, lane INTEGER, epoch INTEGER, route_epoch INTEGER, seq INTEGER, rows INTEGER
 UPDATE main.sluice_cdc_lane SET route_epoch = :route_epoch, seq = :seq
-WHERE stream_id = :stream_id AND lane = :lane AND epoch = :epoch AND seq <= :seq;
+WHERE stream_id = :stream_id AND lane = :lane AND epoch = :epoch AND seq + :rows <= :seq;
 
 --| name: target_lane_read
 --| in: stream_id TEXT, lane INTEGER   out: epoch INTEGER, seq INTEGER

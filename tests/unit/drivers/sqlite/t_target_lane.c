@@ -231,6 +231,8 @@ static void marks_and_epochs(void) {
     m.seq = 45;
     ok(T->lane_apply(lane, &r, 1, &m, &res, &e) == -1 && e.code == CODE_MARK_MISMATCH && e.marker == MARKER_APPLY_MARK_MISMATCH, "a mark never goes back");
     m.seq = 50;
+    ok(T->lane_apply(lane, &r, 1, &m, &res, &e) == -1 && e.code == CODE_MARK_MISMATCH, "rows that the mark covers are not written again");
+    ok(T->lane_apply(lane, NULL, 0, &m, &res, &e) == 0, "the mark alone may be repeated");
     m.epoch = 9;
     ok(T->lane_apply(lane, &r, 1, &m, &res, &e) == -1 && e.code == CODE_FENCED, "a mark of another epoch");
     struct target_state mine = st;
