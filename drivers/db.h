@@ -116,6 +116,7 @@ struct target_opts {
     const char *dsn;
     const char *control_schema; /* NULL: the DSN's default namespace */
     const char *stream_id;      /* whose lanes and marks these are; may be NULL for catalogue work */
+    bool look;                  /* a dry run: the database is read only, and is not made when it is not there */
 };
 
 /* The row of sluice_cdc_state. */

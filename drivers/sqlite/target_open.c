@@ -10,6 +10,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "drivers/sqlite/target_impl.h"
 #include "engine/base/hash.h"
@@ -68,6 +69,20 @@ int sqt_connect(const char *dsn, sqlite3 **db, struct err *e) {
     return err_wrap(e, "target '%s'", path);
 }
 
+/* For a dry run: the file as it is; an empty database in memory stands for one that is not there yet. */
+static int look(const char *dsn, sqlite3 **db, struct err *e) {
+    const char *path;
+    char folder[4096];
+    *db = NULL;
+    if (sq_dsn_path(dsn, &path, e) < 0) return -1;
+    if (access(path, F_OK) == 0) return sq_open(dsn, 0, db, e);
+    const char *slash = strrchr(path, '/');
+    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
+    if (access(folder, W_OK) < 0) return sq_open(dsn, 0, db, e);
+    int rc = sqlite3_open_v2(":memory:", db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
+    return rc == SQLITE_OK ? 0 : sq_err(*db, rc, e, "cannot open a database in memory");
+}
+
 static void target_close(struct target *t) {
     if (!t) return;
     sq_close(t->db);
@@ -83,7 +98,7 @@ static int target_open(const struct target_opts *o, struct target **out, struct 
     struct target *t = mem_alloc(sizeof *t, e);
     if (!t) return -1;
     if (o->stream_id) snprintf(t->stream_id, sizeof t->stream_id, "%s", o->stream_id);
-    if (!(t->dsn = mem_strdup(o->dsn, e)) || sqt_connect(o->dsn, &t->db, e) < 0) {
+    if (!(t->dsn = mem_strdup(o->dsn, e)) || (o->look ? look(o->dsn, &t->db, e) : sqt_connect(o->dsn, &t->db, e)) < 0) {
         target_close(t);
         return -1;
     }
