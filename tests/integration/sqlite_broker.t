@@ -142,13 +142,13 @@ test_it 'the same stream-id on one chain with another target is refused' '
     broker_ends 3 "another target" a $T/c.db --at-chain-id restore --once'
 
 test_it '--apply-concurrency of every value runs one lane and says so' '
-    app_change $S 1; new_link >$T/ida
+    app_change $S 11; new_link >$T/ida
     broker_ok a $T/a.db --once --apply-concurrency 8 && err_has "one lane"
     same_all $S $T/a.db'
 
 test_it 'rows of tables without a key are written exactly once, wherever it is killed' '
     SLUICE_FAULT_LIST=$T/points broker_ok a $T/a.db --once
-    app_change $S 2; new_link >/dev/null
+    app_change $S 12; new_link >/dev/null
     SLUICE_FAULT_LIST=$T/points broker_ok a $T/a.db --once
     r=0
     for p in $(sort -u $T/points); do
@@ -188,7 +188,7 @@ test_it 'a chain of another lineage, one begun anew, and a fork are three refusa
     SLUICE_CONTROL=$T/oc.db done_ok backup full --source-driver sqlite --source $T/other-src.db --output-dir $T/chain-foreign --chain-slot
     ends 3 "follows chain" sync from-backup run --backup-dir $T/chain-foreign --target-driver sqlite --target $T/a.db --stream-id a --once
     cp -a $C $T/chain-fork
-    app_change $S 3; new_link >/dev/null; broker_ok a $T/a.db --once
+    app_change $S 13; new_link >/dev/null; broker_ok a $T/a.db --once
     SLUICE_CONTROL=$T/oc2.db run backup incremental --source-driver sqlite --source $S --output-dir $T/chain-fork
     ends 3 "not on this chain|hole|seq" sync from-backup run --backup-dir $T/chain-fork --target-driver sqlite --target $T/a.db --stream-id a --once
     same_all $S $T/a.db'
@@ -211,7 +211,7 @@ test_it 'a hand on the saved position is found out' '
 
 test_it 'a target table that was altered behind its back is refused by name, and goes on when it is put right' '
     q $T/a.db "alter table item add column extra int"
-    app_change $S 4; new_link >/dev/null
+    app_change $S 14; new_link >/dev/null
     broker_ends 3 "item.*extra|extra.*item" a $T/a.db --once
     q $T/a.db "alter table item drop column extra"
     broker_ok a $T/a.db --once && same_all $S $T/a.db'
@@ -232,7 +232,7 @@ test_it 'a control DB that a shell holds for a while never ends a run' '
     wait_for 10 "grep -q lane $T/s8.err"
     echo "begin immediate;" >&8
     wait_for 10 "! sqlite3 $SLUICE_CONTROL \"begin immediate; rollback\""
-    app_change $S 5; SLUICE_CONTROL=$T/oc3.db done_ok backup incremental $SRC --format json
+    app_change $S 15; SLUICE_CONTROL=$T/oc3.db done_ok backup incremental $SRC --format json
     reached $T/a.db a $(json "\$.id")
     running s8
     echo "rollback;" >&8; exec 8>&-

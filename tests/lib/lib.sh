@@ -103,8 +103,8 @@ spawn() {
     local name=$1
     shift
     rm -f "$T/$name.rc" "$T/$name.pid"
-    ( bash -c 'echo $$ >"$1"; shift; exec "$@"' - "$T/$name.pid" "$SLUICE" "$@" >"$T/$name.out" 2>"$T/$name.err" </dev/null
-      code=$?
+    ( code=0
+      bash -c 'echo $$ >"$1"; shift; exec "$@"' - "$T/$name.pid" "$SLUICE" "$@" >"$T/$name.out" 2>"$T/$name.err" </dev/null || code=$?
       cat "$T/$name.out" "$T/$name.err" >>"$T/alloutput"
       echo $code >"$T/$name.rc.new" && mv "$T/$name.rc.new" "$T/$name.rc" ) >/dev/null 2>&1 &
     wait_for 5 "[ -s '$T/$name.pid' ]"
