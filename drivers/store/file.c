@@ -368,7 +368,7 @@ static int walk_dir(struct walk *w, const char *rel, struct err *e) {
     if (errno) { io_error(e, errno, "list", full); goto out; }
     closedir(dir);
     dir = NULL;
-    qsort(names, n, sizeof *names, by_name);
+    if (n) qsort(names, n, sizeof *names, by_name);
     for (size_t i = 0; i < n && !w->stopped; i++)
         if (walk_one(w, rel, names[i], e) < 0) goto out;
     rc = 0;
