@@ -142,6 +142,36 @@ int publication_drop(struct source *s, struct err *e) {
     return rc;
 }
 
+/* A table that was dropped and made anew is another table: its rows are in no log of ours, and the old ones would stay on the target. */
+static int check_remade(struct source *s, struct shape *const *known, size_t n, const char *oids, struct err *e) {
+    struct buf names = BUF_INIT(MiB(64)), q = BUF_INIT(KiB(4));
+    char found[300];
+    bool any = false;
+    int rc = -1;
+    if (buf_addc(&names, '{', e) < 0) goto out;
+    for (size_t i = 0; i < n; i++) { /* an array's element: in quotes, with quotes and backslashes escaped */
+        buf_reset(&q);
+        if (pg_qualified(&q, known[i]->ns, known[i]->name, e) < 0 || buf_adds(&names, i > 0 ? ",\"" : "\"", e) < 0) goto out;
+        for (size_t k = 0; k < q.n; k++)
+            if (((q.p[k] == '"' || q.p[k] == '\\') && buf_addc(&names, '\\', e) < 0) || buf_addc(&names, q.p[k], e) < 0) goto out;
+        if (buf_addc(&names, '"', e) < 0) goto out;
+    }
+    if (buf_addc(&names, '}', e) < 0) goto out;
+    const char *p[2] = {oids, buf_str(&names, e)};
+    if (p[1] == NULL || pg_scalar(s->c, embed_sql("postgres/remade_table"), 2, p, "look for tables made anew", found, sizeof found, &any, e) < 0) goto out;
+    if (any) {
+        err_set(e, CODE_SHAPE_CHANGED, "table %s was dropped and made anew: it is another table than the one the chain holds, and its rows are not in the log", found);
+        err_hint(e, "take a new full with --chain-slot");
+        err_mark(e, MARKER_INCLUDE_TABLE_SCOPE_DRIFT, MARKER_TABLE_IDENTITY_CHANGED);
+        goto out;
+    }
+    rc = 0;
+out:
+    buf_free(&names);
+    buf_free(&q);
+    return rc;
+}
+
 int publication_check(struct source *s, struct shape *const *known, size_t n, struct err *e) {
     struct buf list = BUF_INIT(MiB(64));
     PGresult *r = NULL;
@@ -169,7 +199,7 @@ int publication_check(struct source *s, struct shape *const *known, size_t n, st
         err_set(e, CODE_PUBLICATION, "table '%s.%s' is no longer in publication '%s': its changes since are not in the log", pg_text(r, 0, 0), pg_text(r, 0, 1), s->o.slot_name);
         goto out;
     }
-    rc = 0;
+    rc = check_remade(s, known, n, p[1], e);
 out:
     PQclear(r);
     mem_free(oids);

@@ -221,14 +221,25 @@ static int catalogue(struct source *s, uint32_t oid, struct shape **now, struct 
     return pg_table_shape_cols(s->c, oid, now, cols, e);
 }
 
-static int mark_ancient(struct source *s, uint32_t oid, struct pg_cols *cols, struct err *e) {
-    char text[32];
+/* Which dropped columns went before anything that can still come? Those that were gone when an earlier message of this stream was looked at, once the
+ * log has passed the end it had then; and those that are older than all the slot keeps. */
+static int mark_ancient(struct source *s, struct rel *rel, uint64_t commit_lsn, struct pg_cols *cols, struct err *e) {
+    char text[32], lsn[32];
     const char *p[2] = {text, s->o.slot_name};
     PGresult *r;
-    bool any = false;
-    for (size_t i = 0; i < cols->n; i++) any = any || cols->v[i].dropped;
-    if (!any) return 0;
-    snprintf(text, sizeof text, "%u", oid);
+    int64_t last = 0;
+    for (size_t i = 0; i < cols->n; i++)
+        if (cols->v[i].dropped) last = cols->v[i].attnum;
+    if (last == 0) return 0;
+    bool passed = rel->dropped_lsn != 0 && commit_lsn > rel->dropped_lsn;
+    for (size_t i = 0; passed && i < cols->n; i++)
+        if (cols->v[i].dropped && cols->v[i].attnum <= rel->dropped_upto) cols->v[i].ancient = true;
+    if (passed || rel->dropped_lsn == 0) {
+        if (pg_scalar(s->c, embed_sql("postgres/source_end"), 0, NULL, "read the log's end", lsn, sizeof lsn, NULL, e) < 0) return -1;
+        if (!pos_lsn_parse(lsn, &rel->dropped_lsn)) rel->dropped_lsn = 0;
+        rel->dropped_upto = last;
+    }
+    snprintf(text, sizeof text, "%u", rel->oid);
     if (pg_query(s->c, embed_sql("postgres/columns_dropped_before"), 2, p, "read when columns were dropped", &r, e) < 0) return -1;
     for (int k = 0; k < PQntuples(r); k++)
         for (size_t i = 0; i < cols->n; i++)
@@ -308,7 +319,7 @@ static int consider_new(struct rels *t, const struct pgo_msg *m, const struct sh
     return rc;
 }
 
-int rels_announce(struct rels *t, const struct pgo_msg *m, struct batch *b, struct err *e) {
+int rels_announce(struct rels *t, const struct pgo_msg *m, uint64_t commit_lsn, struct batch *b, struct err *e) {
     struct rel *r = rels_find(t, m->relid);
     struct shape *now = NULL;
     struct pg_cols cols = {0};
@@ -329,7 +340,7 @@ int rels_announce(struct rels *t, const struct pgo_msg *m, struct batch *b, stru
     }
     if (type_names(t->s->c, m, &types, e) < 0 || (natives = mem_alloc((m->ncols + 1u) * sizeof(char *), e)) == NULL) goto out;
     for (uint16_t i = 0; i < m->ncols; i++) natives[i] = pg_text(types, i, 0);
-    if (mark_ancient(t->s, m->relid, &cols, e) < 0) goto out;
+    if (mark_ancient(t->s, r, commit_lsn, &cols, e) < 0) goto out;
     struct announce_view v = {m, natives, r->shape, now, &cols};
     switch (announce_decide(&v, &head, &why)) {
     case ANNOUNCED_UNKNOWN: refuse(m, why, e); goto out;

@@ -14,6 +14,8 @@ struct rel {
     uint16_t nmsg;              /* columns of its tuples */
     uint16_t *map;              /* tuple column -> ordinal in shape; NULL when they are the same */
     uint8_t *key;               /* per ordinal: part of the identity that the server sends */
+    int64_t dropped_upto;       /* columns up to this number that the catalogue showed as dropped … */
+    uint64_t dropped_lsn;       /* … when the log ended here: rows of transactions behind it never saw them */
 };
 
 struct rels {
@@ -27,8 +29,9 @@ int rels_init(struct rels *t, struct source *s, struct shape *const *known, size
 void rels_free(struct rels *t);
 struct rel *rels_find(const struct rels *t, uint32_t oid); /* NULL when it was never announced or known */
 
-/* hop 1/8, the part that decides what a table looks like. Appends CHANGE_SHAPE to b when the shape that was in force is no longer. */
-int rels_announce(struct rels *t, const struct pgo_msg *m, struct batch *b, struct err *e);
+/* hop 1/8, the part that decides what a table looks like. Appends CHANGE_SHAPE to b when the shape that was in force is no longer.
+ * commit_lsn: the commit record of the transaction that the message stands in. */
+int rels_announce(struct rels *t, const struct pgo_msg *m, uint64_t commit_lsn, struct batch *b, struct err *e);
 
 /* What a Relation message can be in the light of the shape in force and the catalogue as it is now. */
 enum announced { ANNOUNCED_SAME, ANNOUNCED_NOW, ANNOUNCED_BETWEEN /* the first *head columns of the catalogue's */, ANNOUNCED_UNKNOWN };

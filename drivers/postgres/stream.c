@@ -22,6 +22,7 @@
 #define FEEDBACK_US (10 * INT64_C(1000000))
 #define ASK_US (200 * INT64_C(1000))             /* between two questions for the server's position */
 #define SILENCE_US (300 * INT64_C(1000000))      /* without any byte, though we ask: the connection is dead */
+#define STOP_US (20 * INT64_C(1000))
 #define CLOSE_US (2 * INT64_C(1000000))
 
 struct stream {
@@ -265,7 +266,7 @@ static int on_message(struct stream *st, const char *p, size_t n, struct batch *
         return 0;
     case 'C': return on_commit(st, &m, b, e);
     case 'R':
-        if (rels_announce(&st->rels, &m, b, e) < 0) return -1;
+        if (rels_announce(&st->rels, &m, st->txn_lsn, b, e) < 0) return -1;
         if (b->n > before) st->any_in_txn = true;
         return 0;
     case 'I': case 'U': case 'D': return st->skip_txn ? 0 : on_row(st, &m, b, e);
@@ -336,7 +337,10 @@ int source_stream_next(struct stream *st, struct batch *b, size_t max_bytes, int
         if (got < 0) goto out;
         if (got > 0 && looked++ < 1000) continue;
         if (b->n > n_before && !st->in_txn) break;      /* whole transactions, and nothing more now */
-        if (stop_asked()) break;
+        if (stop_asked()) { /* the caller decides how to end; it must not spin until it can */
+            if (wait_bytes(st, clock_mono_us() + STOP_US, e) < 0) goto out;
+            break;
+        }
         now = clock_mono_us();
         if (!st->in_txn) {
             if (st->seen > seen_before || now >= end) break;
@@ -398,7 +402,7 @@ static bool oid_in(const PGresult *r, int64_t oid, int *row) {
 int source_stream_uncaptured(struct stream *st, struct arena *a, const char ***out, size_t *n, struct err *e) {
     struct buf list = BUF_INIT(MiB(64));
     struct lines l = {.a = a};
-    PGresult *tables = NULL, *published = NULL, *gone = NULL;
+    PGresult *tables = NULL, *published = NULL, *gone = NULL, *blind = NULL;
     int64_t *oids = NULL;
     size_t noids;
     char label[160];
@@ -407,7 +411,8 @@ int source_stream_uncaptured(struct stream *st, struct arena *a, const char ***o
     const char *slot[1] = {st->s->o.slot_name}, *known[1] = {buf_str(&list, e)};
     if (known[0] == NULL || pg_query(st->s->c, embed_sql("postgres/catalog_tables"), 0, NULL, "list the tables", &tables, e) < 0 ||
         pg_query(st->s->c, embed_sql("postgres/published_tables"), 1, slot, "list the published tables", &published, e) < 0 ||
-        pg_query(st->s->c, embed_sql("postgres/gone_tables"), 1, known, "look for dropped tables", &gone, e) < 0) goto out;
+        pg_query(st->s->c, embed_sql("postgres/gone_tables"), 1, known, "look for dropped tables", &gone, e) < 0 ||
+        pg_query(st->s->c, embed_sql("postgres/unidentified_tables"), 1, slot, "look at the replica identities", &blind, e) < 0) goto out;
     enum { OID, NS, NAME, KIND, PERSISTENCE, EXTENSION = 12, ROOT_NS = 17, ROOT_NAME };
     for (int i = 0; i < PQntuples(tables); i++) {
         const char *ns = pg_text(tables, i, NS), *name = pg_text(tables, i, NAME);
@@ -427,10 +432,14 @@ int source_stream_uncaptured(struct stream *st, struct arena *a, const char ***o
         if (r->known && oid_in(gone, r->oid, &row) &&
             line_add(&l, arena_printf(a, e, "%s: dropped on the source; the chain goes on holding its rows", shape_label(r->shape, label)), e) < 0) goto out;
     }
+    for (int i = 0; i < PQntuples(blind); i++)
+        if (line_add(&l, arena_printf(a, e, "%s.%s: lost its replica identity, so the application's updates and deletes fail", pg_text(blind, i, 0), pg_text(blind, i, 1)), e) < 0)
+            goto out;
     *out = l.v;
     *n = l.n;
     rc = 0;
 out:
+    PQclear(blind);
     PQclear(tables);
     PQclear(published);
     PQclear(gone);

@@ -272,6 +272,25 @@ SELECT n.nspname, c.relname
    AND NOT EXISTS (SELECT 1 FROM pg_catalog.pg_get_publication_tables($1) t WHERE t.relid = c.oid)
  ORDER BY 1, 2;
 
+--| name: remade_table
+--| in: oids TEXT, names TEXT   out: name TEXT
+-- Of the tables known by oid and (qualified, quoted) name those that are gone while another table has the name.
+SELECT w.name FROM unnest($1::pg_catalog.int8[], $2::pg_catalog.text[]) w(oid, name)
+ WHERE NOT EXISTS (SELECT 1 FROM pg_catalog.pg_class c WHERE c.oid = w.oid::pg_catalog.oid)
+   AND EXISTS (SELECT 1 FROM pg_catalog.pg_class c WHERE c.oid = pg_catalog.to_regclass(w.name) AND c.relkind IN ('r', 'p') AND c.relpersistence = 'p')
+ LIMIT 1;
+
+--| name: unidentified_tables
+--| in: name TEXT   out: ns TEXT, name TEXT
+-- Published tables whose rows cannot be told apart any more: the application's updates and deletes fail.
+SELECT n.nspname, c.relname
+  FROM pg_catalog.pg_get_publication_tables($1) t JOIN pg_catalog.pg_class c ON c.oid = t.relid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+ WHERE c.relkind = 'r'
+   AND CASE c.relreplident WHEN 'f' THEN false WHEN 'n' THEN true
+            WHEN 'd' THEN NOT EXISTS (SELECT 1 FROM pg_catalog.pg_index i WHERE i.indrelid = c.oid AND i.indisprimary AND i.indimmediate)
+            ELSE NOT EXISTS (SELECT 1 FROM pg_catalog.pg_index i WHERE i.indrelid = c.oid AND i.indisreplident) END
+ ORDER BY 1, 2;
+
 --| name: gone_tables
 --| in: oids TEXT   out: oid INTEGER
 SELECT w.oid FROM unnest($1::pg_catalog.int8[]) w(oid) WHERE NOT EXISTS (SELECT 1 FROM pg_catalog.pg_class c WHERE c.oid = w.oid::pg_catalog.oid);

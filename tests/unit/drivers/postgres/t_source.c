@@ -385,11 +385,30 @@ static void shape_changes(void) {
     ok(drain(&f) == 0 && nth(&f, 0)->op == CHANGE_SHAPE && strcmp(nth(&f, 0)->shape->name, "s2") == 0 && nth(&f, 0)->shape->oid == nth(&f, 0)->old_shape->oid, "a renamed table is the same table");
     sql("CREATE INDEX ON s2(aa); INSERT INTO s2 VALUES (5, 'n', 1)");
     ok(drain(&f) == 0 && nth(&f, 0)->op == CHANGE_SHAPE && nth(&f, 0)->shape->nkeys == 2, "a new index comes with the next row");
+    sql("ALTER TABLE s2 DROP c; UPDATE s2 SET aa = 'q' WHERE id = 1");
+    ok(drain(&f) == 0 && f.b.n == 3 && nth(&f, 0)->shape->ncols == 2, "the last column goes");
+    sql("SELECT txid_current()"); /* the log moves on, for an end behind what was looked at */
+    sql("ALTER TABLE s2 ADD d int; UPDATE s2 SET d = 1 WHERE id = 1");
+    ok(drain(&f) == 0 && f.b.n == 3 && nth(&f, 0)->op == CHANGE_SHAPE && strcmp(nth(&f, 0)->shape->cols[2].name, "d") == 0, "and another comes: a hole that the log has passed is only a hole %s", f.e.msg);
     sql("INSERT INTO s2 VALUES (6, 'n', 1); ALTER TABLE s2 DROP aa; ALTER TABLE s2 ADD aa text; INSERT INTO s2(id, aa) VALUES (7, 'other')");
     ok(drain(&f) == -1 && f.e.code == CODE_SHAPE_CHANGED && f.e.sub == MARKER_AMBIGUOUS_SCHEMA_BOUNDARY, "a column dropped and made anew under its name is refused: %s", f.e.msg);
     err_clear(&f.e);
     finish(&f);
     sql("DROP TABLE s2");
+    /* holes from before the chain */
+    sql("CREATE TABLE h(a int, id int PRIMARY KEY, b text, c int); ALTER TABLE h DROP a; ALTER TABLE h DROP c; INSERT INTO h VALUES (1, 'x')");
+    if (!ok(anchor(&f, "hole_slot", NULL), "an anchor is set")) return;
+    sql("ALTER TABLE h ADD d int; INSERT INTO h VALUES (2, 'y', 5)");
+    ok(follow(&f, &f.anchor) && drain(&f) == 0 && f.b.n == 3, "a column added behind a hole %s", f.e.msg);
+    ok(nth(&f, 0)->op == CHANGE_SHAPE && nth(&f, 0)->shape->cols[2].id == 5 && val(nth(&f, 1)->after, 2, "5"), "keeps numbers and places apart");
+    P->stream_close(f.st);
+    f.st = NULL;
+    sql("DROP TABLE h; CREATE TABLE h(id int PRIMARY KEY)");
+    ok(P->stream_open(f.s, &f.anchor, f.c->tables, f.c->ntables, &f.st, &f.e) == -1 && f.e.code == CODE_SHAPE_CHANGED && f.e.sub == MARKER_TABLE_IDENTITY_CHANGED,
+       "a table dropped and made anew is another table: %s", f.e.msg);
+    err_clear(&f.e);
+    finish(&f);
+    sql("DROP TABLE h");
 }
 
 static void partitions(void) {
@@ -455,6 +474,96 @@ static void slots(void) {
     sql("DROP TABLE c");
 }
 
+/* A role with no more than the README's grants does all of it. */
+static void plain_role(void) {
+    struct fixture f;
+    char dsn[1024], keep[1024];
+    sql("DROP ROLE IF EXISTS sluice_t_app, sluice_t_chain; CREATE ROLE sluice_t_app; CREATE ROLE sluice_t_chain LOGIN REPLICATION PASSWORD 'chainpw'; GRANT sluice_t_app TO sluice_t_chain");
+    char text[256];
+    snprintf(text, sizeof text, "GRANT CREATE ON DATABASE %s TO sluice_t_chain", pgs_name);
+    sql(text);
+    sql("CREATE TABLE o(id serial PRIMARY KEY, v int); INSERT INTO o(v) VALUES (1); ALTER TABLE o OWNER TO sluice_t_app");
+    pgs_make_dsn(dsn, pgs_name, "sluice_t_chain", "chainpw");
+    strcpy(keep, pgs_dsn);
+    strcpy(pgs_dsn, dsn);
+    if (ok(anchor(&f, "role_slot", "o"), "a role that is no superuser sets an anchor")) {
+        is_int(read_table(f.snap, table(f.c, "o"), NULL, &f.e), 1, "reads the snapshot");
+        sql("UPDATE o SET v = 2");
+        ok(P->check(f.s, &f.anchor, &f.anchor, &f.e) == 0, "checks %s", f.e.msg);
+        struct pos p;
+        struct snapshot *later = NULL;
+        ok(P->snapshot(f.s, f.c, &p, &later, &f.e) == 0, "takes a later snapshot %s", f.e.msg);
+        P->snapshot_close(later);
+        ok(follow(&f, &f.anchor) && drain(&f) == 0 && f.b.n == 2, "and reads the log %s", f.e.msg);
+        struct arena *a = arena_new(4096, &f.e);
+        struct object *o;
+        const char **lines;
+        size_t n;
+        ok(P->stream_sequences(f.st, a, &o, &n, &f.e) == 0 && n == 1 && P->stream_uncaptured(f.st, a, &lines, &n, &f.e) == 0, "the sequences and the report too %s", f.e.msg);
+        arena_free(a);
+        finish(&f);
+    }
+    strcpy(pgs_dsn, keep);
+    sql("DROP TABLE o");
+    snprintf(text, sizeof text, "REVOKE CREATE ON DATABASE %s FROM sluice_t_chain", pgs_name);
+    sql(text);
+    sql("DROP ROLE sluice_t_chain, sluice_t_app");
+}
+
+static bool until(const char *query, const char *want) {
+    for (int64_t end = clock_mono_us() + 20 * INT64_C(1000000); clock_mono_us() < end;)
+        if (strcmp(sql_one(query), want) == 0) return true;
+    printf("# %s is '%s'\n", query, sql_one(query));
+    return false;
+}
+
+static void servers_troubles(void) {
+    struct fixture f;
+    struct err e = {0};
+    struct catalog *c = NULL;
+    sql("CREATE TABLE w(id int PRIMARY KEY)");
+    struct source *s = open_source(pgs_dsn, "full_slot", NULL, NULL, &e);
+    sql("SELECT pg_create_physical_replication_slot('sluice_t_fill_' || i) FROM generate_series(1, current_setting('max_replication_slots')::int -"
+        " (SELECT count(*)::int FROM pg_replication_slots)) i");
+    ok(P->catalog(s, true, &c, &e) == -1 && e.code == CODE_HEADROOM && e.marker == MARKER_CDC_REPLICATION_HEADROOM, "no free slot is refused before anything is made: %s", e.msg);
+    err_clear(&e);
+    sql("SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name LIKE 'sluice_t_fill_%'");
+    P->close(s);
+    if (!ok(anchor(&f, "lost_slot", NULL), "an anchor is set")) return;
+    ok(follow(&f, &f.anchor) && drain(&f) == 0, "the log is read");
+    /* the connection breaks: nothing is lost */
+    sql("SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = 'lost_slot'");
+    sql("INSERT INTO w VALUES (1)");
+    int rc = 0;
+    for (int i = 0; i < 50 && rc == 0; i++) rc = P->stream_next(f.st, &f.b, MiB(1), 100000, &f.seen, &f.e);
+    ok(rc == -1 && f.e.class == ERR_RETRY, "a walsender that dies is worth another try: %s", f.e.msg);
+    err_clear(&f.e);
+    P->stream_close(f.st);
+    f.st = NULL;
+    ok(P->check(f.s, &f.anchor, &f.anchor, &f.e) == 0 && follow(&f, &f.anchor) && drain(&f) == 0 && batch_rows(&f.b) == 1, "and everything comes then %s", f.e.msg);
+    /* another reader holds the slot */
+    struct stream *second = NULL;
+    ok(P->stream_open(f.s, &f.anchor, f.c->tables, f.c->ntables, &second, &f.e) == -1 && f.e.code == CODE_SLOT_ACTIVE && f.e.class == ERR_RETRY, "a slot has one reader: %s", f.e.msg);
+    err_clear(&f.e);
+    P->stream_close(f.st);
+    f.st = NULL;
+    /* the server throws the WAL away */
+    sql("ALTER SYSTEM SET max_slot_wal_keep_size = '1MB'");
+    sql("SELECT pg_reload_conf()");
+    until("SHOW max_slot_wal_keep_size", "1MB");
+    for (int i = 0; i < 4; i++) {
+        sql("INSERT INTO w SELECT g FROM generate_series(1000, 60000) g ON CONFLICT DO NOTHING; TRUNCATE w; SELECT pg_switch_wal()");
+        sql("CHECKPOINT");
+    }
+    if (ok(until("SELECT wal_status FROM pg_replication_slots WHERE slot_name = 'lost_slot'", "lost"), "the slot lost its WAL"))
+        ok(P->check(f.s, &f.anchor, &f.anchor, &f.e) == -1 && f.e.code == CODE_SLOT_LOST, "which is refused: %s", f.e.msg);
+    err_clear(&f.e);
+    sql("ALTER SYSTEM RESET max_slot_wal_keep_size");
+    sql("SELECT pg_reload_conf()");
+    finish(&f);
+    sql("DROP TABLE w");
+}
+
 static void sequences(void) {
     struct fixture f;
     struct object *o;
@@ -487,6 +596,8 @@ int main(void) {
     partitions();
     slots();
     sequences();
+    plain_role();
+    servers_troubles();
     pgs_stop();
     return done_testing();
 }
