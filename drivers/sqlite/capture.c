@@ -10,6 +10,7 @@
  *    only which keys to look at.
  * 4. A table without a usable identity, or with a unique key that is partial, on an expression, a generated column or a foreign collation, has
  *    triggers that name no column: they mark the table to be copied whole.
+ *    A primary key that may be NULL is watched: the first NULL is noted, and the table's shape is then looked at again.
  * 5. Ids only grow: the newest row is never deleted, so no id is given out twice. Every row has a random nonce; the one at a consumer's position
  *    proves that the file is still the one it read. */
 #include "drivers/sqlite/capture.h"
@@ -120,6 +121,14 @@ static int key_moved(struct buf *b, const struct shape *s, struct err *e) {
     return 0;
 }
 
+static int note_null_key(struct buf *b, const struct shape *s, int64_t n, struct err *e) {
+    const struct key *k = &s->keys[s->identity];
+    if (buf_addf(b, e, "  INSERT INTO sluice_log(t, op) SELECT %lld, '%c' WHERE ", (long long)n, SQ_OP_NULL_KEY) < 0) return -1;
+    for (uint16_t i = 0; i < k->ncols; i++)
+        if ((i && buf_adds(b, " OR ", e) < 0) || column(b, "NEW", s, k->cols[i], e) < 0 || buf_adds(b, " IS NULL", e) < 0) return -1;
+    return buf_adds(b, ";\n", e);
+}
+
 static int body(struct buf *b, const struct shape *s, int64_t n, char when, char on, struct err *e) {
     if (sq_copied_whole(s)) return buf_addf(b, e, "  INSERT INTO sluice_log(t, op) VALUES(%lld, '%c');\n", (long long)n, SQ_OP_DIRTY);
     int rc = 0;
@@ -130,7 +139,8 @@ static int body(struct buf *b, const struct shape *s, int64_t n, char when, char
         return rc;
     }
     if ((rc = note(b, s, n, SQ_OP_NEW, "NEW", e)) == 0 && on == 'u') rc = key_moved(b, s, e);
-    return rc == 0 ? buf_adds(b, ";\n", e) : rc;
+    if (rc == 0) rc = buf_adds(b, ";\n", e);
+    return rc == 0 && sq_identity_may_be_null(s) ? note_null_key(b, s, n, e) : rc;
 }
 
 int sq_triggers_make(struct sq_triggers *t, const struct shape *s, int64_t n, struct err *e) {

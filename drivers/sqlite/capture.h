@@ -7,12 +7,13 @@
 /* ---- capture.c ------------------------------------------------------------------------------------------------------------- */
 
 /* Ops in sluice_log: the row with this key was there (before an update, before a delete, about to be displaced), is new, or nothing is known
- * (copy the table whole). Beside those 'A' (anchor) and 'S' (a shape changed), which name no row. */
+ * (copy the table whole; a NULL came into the identity: look at the table's shape again). Beside those 'A' (anchor) and 'S' (a shape changed). */
 #define SQ_OP_UPDATE 'u'
 #define SQ_OP_DELETE 'd'
 #define SQ_OP_DISPLACED 'x'
 #define SQ_OP_NEW 'i'
 #define SQ_OP_DIRTY 'D'
+#define SQ_OP_NULL_KEY 'N'
 
 /* True if the table is only marked dirty and copied whole: no identity, or a unique key that triggers cannot watch. */
 bool sq_copied_whole(const struct shape *s);
@@ -68,7 +69,7 @@ int sq_shape_follow(const struct shape *before, struct shape *now, int64_t *next
 /* Compare capture with the schema and make it true again, in one write transaction: triggers made anew, tables numbered, what must be copied whole
  * marked in the log. Leaves c loaded. */
 int sq_rearm(sqlite3 *db, const struct table_filter *f, uint64_t keyless_max, struct sq_capture *c, struct err *e);
-/* Would the table's rows take more than `max` bytes? */
-int sq_bigger_than(sqlite3 *db, const struct shape *s, uint64_t max, bool *yes, struct err *e);
+/* Refuses a table that is copied whole by every change when its rows take more than `max` bytes. */
+int sq_keyless_check(sqlite3 *db, const struct shape *s, uint64_t max, struct err *e);
 
 #endif

@@ -3,7 +3,8 @@
  * DESIGN
  * 1. Everything comes from PRAGMAs; CREATE TABLE texts are read only for the expressions of generated columns.
  * 2. A row is identified by the PRIMARY KEY when none of its columns can be NULL, else by the first full unique index of NOT NULL columns, else by
- *    nothing: SQLite lets a primary key that is no rowid alias hold NULLs, several of them, and rowids are renumbered by VACUUM.
+ *    a PRIMARY KEY that holds no NULL now, else by nothing: SQLite lets a primary key that is no rowid alias hold NULLs, several of them, and rowids
+ *    are renumbered by VACUUM. (Capture watches for the first NULL and then asks again.)
  * 3. Rowid aliases have no index; their key is made up here. Names of keys that SQLite does not keep follow the usual form, table_column_key.
  * 4. Equality: text under the collation of the index; a column without numeric or text affinity holds 1 and 1.0 side by side, equal to SQLite. */
 #include <string.h>
@@ -233,6 +234,43 @@ static bool can_identify(const struct shape *s, const struct key *k) {
     return true;
 }
 
+bool sq_identity_may_be_null(const struct shape *s) {
+    return s->identity >= 0 && !can_identify(s, &s->keys[s->identity]);
+}
+
+/* Does a column of the key hold NULL in some row? Asked column by column: the first one is answered by the key's index. */
+static int holds_null(struct reading *r, const struct key *k, bool *yes, struct err *e) {
+    struct buf b = BUF_INIT(MiB(1));
+    int64_t found = 0;
+    int rc = 0;
+    for (uint16_t i = 0; rc == 0 && !found && i < k->ncols; i++) {
+        const struct column *c = &r->s->cols[k->cols[i]];
+        if (c->not_null) continue;
+        buf_reset(&b);
+        rc = -1;
+        if (buf_adds(&b, "SELECT EXISTS (SELECT 1 FROM main.", e) == 0 && text_ident(&b, r->s->name, e) == 0 && buf_adds(&b, " WHERE ", e) == 0 &&
+            text_ident(&b, c->name, e) == 0 && buf_adds(&b, " IS NULL)", e) == 0 && buf_str(&b, e))
+            rc = sq_int(r->db, b.p, &found, e);
+    }
+    *yes = found != 0;
+    buf_free(&b);
+    return rc;
+}
+
+/* A primary key whose columns may be NULL, but are not. */
+static int identify_for_now(struct reading *r, struct err *e) {
+    struct shape *s = r->s;
+    bool null = true;
+    if (s->identity >= 0 || s->primary < 0) return 0;
+    const struct key *k = &s->keys[s->primary];
+    if (k->expression || k->ncols == 0) return 0;
+    for (uint16_t i = 0; i < k->ncols; i++)
+        if (k->equality[i] == EQ_NONDET) return 0; /* its index cannot be asked */
+    if (holds_null(r, k, &null, e) < 0) return -1;
+    if (!null) s->identity = s->primary;
+    return 0;
+}
+
 static int read_shape(struct reading *r, struct err *e) {
     struct shape *s = r->s;
     s->engine = "sqlite";
@@ -249,6 +287,7 @@ static int read_shape(struct reading *r, struct err *e) {
             if ((pass == 1 || s->keys[i].kind == KEY_PRIMARY) && can_identify(s, &s->keys[i])) s->identity = (int16_t)i;
     for (uint16_t i = 0; i < s->nkeys; i++)
         if (s->keys[i].kind == KEY_PRIMARY) s->primary = (int16_t)i;
+    if (identify_for_now(r, e) < 0) return -1;
     s->full_image = s->identity < 0;
     return shape_finish(s, e);
 }

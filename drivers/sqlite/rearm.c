@@ -171,7 +171,7 @@ int sq_capture_load(sqlite3 *db, struct sq_capture *c, struct err *e) {
     return got;
 }
 
-int sq_bigger_than(sqlite3 *db, const struct shape *s, uint64_t max, bool *yes, struct err *e) {
+static int bigger_than(sqlite3 *db, const struct shape *s, uint64_t max, bool *yes, struct err *e) {
     struct buf sql = BUF_INIT(MiB(4));
     sqlite3_stmt *st = NULL;
     uint64_t bytes = 0;
@@ -193,6 +193,18 @@ out:
     sqlite3_finalize(st);
     buf_free(&sql);
     return rc;
+}
+
+int sq_keyless_check(sqlite3 *db, const struct shape *s, uint64_t max, struct err *e) {
+    bool big;
+    char label[160];
+    if (!sq_copied_whole(s)) return 0;
+    if (bigger_than(db, s, max, &big, e) < 0) return -1;
+    if (!big) return 0;
+    err_set(e, CODE_KEYLESS_TOO_BIG, "table '%s' %s, so each change copies it whole, and it is bigger than %llu bytes", shape_label(s, label),
+            s->identity >= 0 ? "has a unique index that is partial or on an expression" : s->primary >= 0 ? "has NULLs in its primary key" : "has no key",
+            (unsigned long long)max);
+    return err_hint(e, "give it a key without NULLs, leave it out with --exclude-table '%s', or raise --keyless-max-bytes", s->name);
 }
 
 /* ---- rearming --------------------------------------------------------------------------------------------------------------- */
@@ -238,7 +250,6 @@ static int take(struct rearm *r, int64_t n, const char *name, const struct sq_ca
     struct shape *s = NULL;
     struct sq_triggers t = {0};
     enum sq_verdict v = SQ_COPY;
-    bool big = false;
     int64_t next;
     char label[160];
     int rc = -1;
@@ -255,9 +266,10 @@ static int take(struct rearm *r, int64_t n, const char *name, const struct sq_ca
         s = NULL;
         goto out;
     }
-    if (!before && sq_copied_whole(s) && sq_bigger_than(r->db, s, r->keyless_max, &big, e) < 0) goto out;
-    if (big) { /* reported by stream_uncaptured; the tables that are captured go on */
-        log_warn("a new table without a usable key is too big to be captured", KV_STR("table", shape_label(s, label)), KV_U64("keyless_max_bytes", r->keyless_max));
+    if ((!before || !sq_copied_whole(before->shape)) && sq_keyless_check(r->db, s, r->keyless_max, e) < 0) {
+        if (before || e->code != CODE_KEYLESS_TOO_BIG) goto out;
+        log_warn("a new table is not captured", KV_STR("table", shape_label(s, label)), KV_STR("why", e->msg)); /* stream_uncaptured reports it; the others go on */
+        err_clear(e);
         rc = 0;
         goto out;
     }

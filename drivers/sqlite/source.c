@@ -112,17 +112,6 @@ out:
     return rc;
 }
 
-static int keyless_check(struct source *s, const struct shape *t, struct err *e) {
-    bool big;
-    char label[160];
-    if (!sq_copied_whole(t)) return 0;
-    if (sq_bigger_than(s->db, t, s->keyless_max, &big, e) < 0) return -1;
-    if (!big) return 0;
-    err_set(e, CODE_KEYLESS_TOO_BIG, "table '%s' %s, so each change copies it whole, and it is bigger than %llu bytes", shape_label(t, label),
-            t->identity < 0 ? "has no key without NULLs" : "has a unique index that is partial or on an expression", (unsigned long long)s->keyless_max);
-    return err_hint(e, "declare its key's columns NOT NULL, leave it out with --exclude-table '%s', or raise --keyless-max-bytes", t->name);
-}
-
 /* Numbers and column ids as the capture has them, or as an anchor would give them. */
 static int number(struct sq_capture *cap, struct shape *t, int64_t *next_n, struct err *e) {
     for (size_t i = 0; i < cap->n; i++)
@@ -151,7 +140,7 @@ static int catalog_tables(struct source *s, bool for_chain, struct catalog *c, s
         struct shape *t;
         if (sq_table_shape(s->db, SQ_NS, names[i], &t, e) < 0) goto out;
         if (!t) continue;
-        if (number(&cap, t, &next_n, e) < 0 || (for_chain && keyless_check(s, t, e) < 0)) {
+        if (number(&cap, t, &next_n, e) < 0 || (for_chain && sq_keyless_check(s->db, t, s->keyless_max, e) < 0)) {
             shape_free(t);
             goto out;
         }
@@ -267,7 +256,7 @@ static int anchor_table(struct source *s, const struct shape *t, int64_t n, stru
         err_hint(e, "run it again");
         goto out;
     }
-    if (keyless_check(s, now, e) < 0 || sq_triggers_make(&g, now, n, e) < 0 ||
+    if (sq_keyless_check(s->db, now, s->keyless_max, e) < 0 || sq_triggers_make(&g, now, n, e) < 0 ||
         (now->identity >= 0 && sq_capture_keys(s->db, now->keys[now->identity].ncols, e) < 0) || sq_triggers_create(s->db, &g, e) < 0)
         goto out;
     rc = sq_capture_put(s->db, n, now, next, e);

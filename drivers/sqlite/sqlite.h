@@ -56,5 +56,7 @@ int sq_real_text(double r, char out[40]);
 /* The shape of main.NAME (or of any other ns: absent), by SQLite's name rule; *s = NULL when it is absent or not an ordinary table. Consistent only
  * inside a transaction. Column ids are 1, 2, … in order; oid is 0; the caller frees. */
 int sq_table_shape(sqlite3 *db, const char *ns, const char *name, struct shape **s, struct err *e);
+/* The identity is a primary key that holds no NULL now, but may come to. */
+bool sq_identity_may_be_null(const struct shape *s);
 
 #endif

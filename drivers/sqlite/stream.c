@@ -53,6 +53,7 @@ struct stream {
     int touch_keys;          /* key columns of temp.sluice_touch; 0: not made yet */
     sqlite3_stmt *end_st, *version_st, *data_version_st;
     int64_t data_version;
+    int64_t nulls_until;     /* NULL keys noted up to here have led to a look at the shapes */
     int64_t checked_version; /* schema version that st->t is true for; 0: none */
 };
 
@@ -283,20 +284,37 @@ static int check_place(struct stream *st, struct err *e) {
     return sq_log_has(st->db, &st->at, &there, e); /* absent is for check() to judge */
 }
 
+/* Was a NULL written into an identity since we last looked? Then the table may have to be identified otherwise. */
+static int null_keys(struct stream *st, bool *yes, struct err *e) {
+    sqlite3_stmt *q = NULL;
+    bool any = false;
+    int got;
+    *yes = false;
+    for (size_t i = 0; i < st->cap.n && !any; i++) any = sq_identity_may_be_null(st->cap.v[i].shape);
+    if (!any) return 0;
+    if (sq_prepare(st->db, embed_sql("sqlite/log_null_keys"), &q, e) < 0) return -1;
+    sqlite3_bind_int64(q, 1, st->at.id > st->nulls_until ? st->at.id : st->nulls_until);
+    sqlite3_bind_int64(q, 2, st->end.id);
+    got = sq_step(q, e);
+    *yes = got > 0;
+    sqlite3_finalize(q);
+    return got < 0 ? -1 : 0;
+}
+
 /* Open the read transaction with capture true to the schema in it. 1: there is a tick to tell. */
 static int begin_tick(struct stream *st, struct err *e) {
     sqlite3 *db = st->db;
     int64_t version;
+    bool nulls;
     for (int tries = 0;; tries++) {
-        if (sq_begin(db, false, e) < 0) return -1;
-        if (schema_version(st, &version, e) < 0) return -1;
-        if (version == st->cap.schema_version) break;
+        if (sq_begin(db, false, e) < 0 || schema_version(st, &version, e) < 0 || log_end(st, &st->end, e) < 0 || null_keys(st, &nulls, e) < 0) return -1;
+        if (version == st->cap.schema_version && !nulls) break;
+        if (nulls) st->nulls_until = st->end.id;
         sq_rollback(db);
         if (tries == REARM_TRIES) return err_set_class(e, ERR_RETRY, CODE_SHAPE_CHANGED, "the schema of '%s' changes faster than capture can follow", st->s->path);
         if (sq_rearm(db, &st->s->filter, st->s->keyless_max, &st->cap, e) < 0) return -1;
         st->checked_version = 0;
     }
-    if (log_end(st, &st->end, e) < 0) return -1;
     if (st->end.id == st->at.id) {
         if (st->end.nonce[0] && st->at.nonce[0] && strcmp(st->end.nonce, st->at.nonce) != 0 && check_place(st, e) < 0) return -1;
         sq_rollback(db);

@@ -59,6 +59,10 @@ SELECT min(id) FROM main.sluice_log;
 --| in: after INTEGER, upto INTEGER   out: t INTEGER
 SELECT DISTINCT t FROM main.sluice_log WHERE id > :after AND id <= :upto AND op = 'D' ORDER BY t;
 
+--| name: log_null_keys
+--| in: after INTEGER, upto INTEGER   out: t INTEGER
+SELECT t FROM main.sluice_log WHERE id > :after AND id <= :upto AND op = 'N' LIMIT 1;
+
 --| name: log_forget
 --| in: before INTEGER, lim INTEGER
 DELETE FROM main.sluice_log WHERE id IN (SELECT id FROM main.sluice_log WHERE id < :before ORDER BY id LIMIT :lim);

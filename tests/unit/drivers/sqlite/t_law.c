@@ -29,6 +29,7 @@ static const char schema[] =
     "create table t5(id integer primary key, p int references t1(id) on delete cascade on update cascade, q int references t1(id) on delete set null);"
     "create table t6(k text primary key, v int, g as (v+1));"
     "create table t7(a int not null, b real not null, v, primary key(b,a));"
+    "create table t8(k text primary key, v int); create table t9(a, b int, c, primary key(a,b));"
     "create table lg(n integer primary key autoincrement, x);"
     "create trigger u1 after insert on t1 begin insert into lg(x) values(new.k); end;"
     "create trigger u2 after update on t1 when new.v=2 begin delete from t1 where id=new.id+1; end;"
@@ -54,7 +55,7 @@ static const char *const late_trigger[] = { /* made after ours, so they fire bef
 
 static void statement(char out[512]) {
     const char *c = conflict();
-    switch (rnd(30)) {
+    switch (rnd(34)) {
     case 0: case 1: case 2: snprintf(out, 512, "insert%s into t1(id,k,v,w) values(%u,%s,%s,%s)", c, rnd(8), value(), value(), value()); break;
     case 3: snprintf(out, 512, "insert%s into t1(k,v) select k||'x', v from t1 where id<%u", c, rnd(6)); break;
     case 4: case 5: snprintf(out, 512, "update%s t1 set k=%s, v=%s where id=%u", c, value(), value(), rnd(8)); break;
@@ -76,7 +77,11 @@ static void statement(char out[512]) {
     case 23: snprintf(out, 512, "delete from t6 where k is %s", value()); break;
     case 24: case 25: snprintf(out, 512, "insert%s into t7 values(%u,%u.%u,%s)", c, rnd(3), rnd(3), rnd(2) * 5, value()); break;
     case 26: snprintf(out, 512, "update%s t7 set b=b+%u, a=%u where v=%s", c, rnd(2), rnd(3), value()); break;
-    case 27: snprintf(out, 512, "delete from t%u", 1 + rnd(7)); break;
+    case 27: snprintf(out, 512, "delete from t%u", 1 + rnd(9)); break;
+    case 30: snprintf(out, 512, "insert%s into t8 values(%s,%s)", c, rnd(8) ? "abs(random()%4)" : "null", value()); break;
+    case 31: snprintf(out, 512, "delete from t8 where k%s", rnd(2) ? " is null" : "=2"); break;
+    case 32: snprintf(out, 512, "insert%s into t9 values(%s,%u,%s)", c, rnd(6) ? "1" : value(), rnd(5), value()); break;
+    case 33: snprintf(out, 512, "update%s t9 set b=%u where b=%u", c, rnd(5), rnd(5)); break;
     case 28: snprintf(out, 512, "replace into t%u select * from t%u limit 1", 3 + rnd(2), 3 + rnd(2)); break;
     default: snprintf(out, 512, "insert or replace into t1 select id, %s, v, w from t1 where id<%u", value(), rnd(8)); break;
     }

@@ -35,6 +35,9 @@ static const struct try cases[] = {
     {"trigger of ours dropped", BASE, "drop trigger sluice_1_au; update t set id=10 where id=1", 1, 0},
     {"all triggers of ours dropped", BASE, "drop trigger sluice_1_ai; drop trigger sluice_1_bi; drop trigger sluice_1_bu; drop trigger sluice_1_au; drop trigger sluice_1_bd; delete from t", 1, 0},
     {"column of a key wider than the log", "create table t(id integer primary key)", "create table w(a int not null, b int not null, c int not null, d int not null, e, primary key(a,b,c,d)); insert into w values(1,2,3,4,5)", 0, 1},
+    {"the first NULL in a primary key", "create table t(k text primary key, v); insert into t values('x',1)", "update t set v=2; insert into t values(null,1),(null,1)", 1, 1},
+    {"a NULL in a primary key that came and went", "create table t(k text primary key, v); insert into t values('x',1)", "insert into t values(null,1); update t set v=5; delete from t where k is null", 0, 0},
+    {"a key that becomes NULL", "create table t(a int, b int, primary key(a,b)); insert into t values(1,1),(1,2)", "update t set b=null where b=2", 1, 1},
     {"names exchanged", BASE "; create table u(id integer primary key, z); insert into u values(1,1)", "alter table t rename to tmp; alter table u rename to t; alter table tmp rename to u; insert into t values(2,2)", 1, 2},
 };
 

@@ -126,6 +126,10 @@ static void shapes(void) {
     ok(s->primary >= 0 && s->identity >= 0 && s->identity != s->primary && s->keys[s->identity].cols[0] == 1, "a primary key that may be NULL does not identify; a unique NOT NULL does");
     shape_free(s);
     if (sq_table_shape(db, "main", "nn", &s, &e) < 0 || !s) die("shape", &e);
+    ok(s->identity == s->primary && s->identity >= 0, "else one that holds no NULL now");
+    shape_free(s);
+    sqlite3_exec(db, "insert into nn values(null)", 0, 0, 0);
+    if (sq_table_shape(db, "main", "nn", &s, &e) < 0 || !s) die("shape", &e);
     ok(s->identity < 0 && s->full_image, "else nothing does");
     shape_free(s);
     if (sq_table_shape(db, "main", "st", &s, &e) < 0 || !s) die("shape", &e);
