@@ -302,7 +302,7 @@ int tg_sequence_forward(PGconn *c, const char *ns, const char *default_ns, const
     if (sequence_find(c, ns, name, NULL, NULL, seq, e) < 0) return -1;
     if (*seq == 0 && strcmp(ns, default_ns) != 0 && sequence_find(c, default_ns, name, NULL, NULL, seq, e) < 0) return -1;
     if (*seq == 0) {
-        log_debug("a sequence of the source is not on the target", KV_STR("schema", ns), KV_STR("sequence", name));
+        log_info("a sequence of the source is not on the target", KV_STR("schema", ns), KV_STR("sequence", name));
         return 0;
     }
     snprintf(v, sizeof v, "%lld", (long long)value);
@@ -332,7 +332,7 @@ int tg_sequence_set(struct target *t, const struct object *o, const char *ns, st
     if (sequence_find(t->c, ns, o->name, NULL, NULL, seq, e) < 0) return -1;
     if (*seq == 0 && owned && sequence_find(t->c, ns, o->name, table, column, seq, e) < 0) return -1;
     if (*seq == 0) {
-        log_debug("a sequence of the source is not on the target", KV_STR("schema", ns), KV_STR("sequence", o->name));
+        log_info("a sequence of the source is not on the target", KV_STR("schema", ns), KV_STR("sequence", o->name));
         return 0;
     }
     snprintf(v, sizeof v, "%lld", (long long)o->value);

@@ -119,6 +119,32 @@ static int stage_of(enum key_kind k) {
     }
 }
 
+/* The replica identity goes along, so that this target can be a source itself. */
+static int replica_identity(PGconn *c, const struct shape *src, const char *ns, const char *name, map_fn map_ns, void *arg, struct err *e) {
+    struct shape *dst = NULL;
+    struct buf b = BUF_INIT(KiB(4));
+    int rc = -1;
+    if (src->identity < 0 && !src->full_image) return 0;
+    if (pg_table_shape(c, ns, name, &dst, e) < 0) return -1;
+    bool by_index = !src->full_image && src->identity != src->primary;
+    const char *index = NULL;
+    for (uint16_t d = 0; dst != NULL && by_index && d < dst->nkeys && index == NULL; d++)
+        if (tg_key_same(src, &src->keys[src->identity], dst, &dst->keys[d], map_ns, arg)) index = dst->keys[d].name;
+    bool same = dst == NULL || (by_index ? index == NULL || (dst->identity >= 0 && !dst->full_image && strcmp(dst->keys[dst->identity].name, index) == 0)
+                                         : dst->full_image == src->full_image && (src->full_image || dst->identity == dst->primary));
+    rc = 0;
+    if (!same) {
+        rc = buf_adds(&b, "ALTER TABLE ", e) < 0 || pg_qualified(&b, ns, name, e) < 0 ||
+                     buf_adds(&b, src->full_image ? " REPLICA IDENTITY FULL" : by_index ? " REPLICA IDENTITY USING INDEX " : " REPLICA IDENTITY DEFAULT", e) < 0 ||
+                     (by_index && text_ident(&b, index, e) < 0) ? -1 : 0;
+        const char *sql = rc == 0 ? buf_str(&b, e) : NULL;
+        rc = sql == NULL ? -1 : pg_do(c, sql, "set a table's replica identity", e);
+    }
+    shape_free(dst);
+    buf_free(&b);
+    return rc;
+}
+
 int tg_table_finish_on(PGconn *c, const struct shape *src, const char *ns, const char *name, int stage, map_fn map_ns, void *arg, struct err *e) {
     struct buf b = BUF_INIT(MiB(4));
     struct shape *dst = NULL;
@@ -166,7 +192,7 @@ int tg_table_finish_on(PGconn *c, const struct shape *src, const char *ns, const
         }
         if (!ok) goto out;
     }
-    rc = 0;
+    rc = stage == 1 && tg_native(src) ? replica_identity(c, src, ns, name, map_ns, arg, e) : 0;
 out:
     shape_free(dst);
     buf_free(&b);

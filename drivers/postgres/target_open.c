@@ -159,6 +159,7 @@ static int target_open(const struct target_opts *o, struct target **out, struct 
     if (t == NULL) return -1;
     if (pg_connect(o->dsn, PG_SQL, &t->c, e) < 0) goto fail;
     keep_alive(t->c);
+    if (o->look && pg_do(t->c, "SET default_transaction_read_only = on", "look at the target", e) < 0) goto fail;
     if ((t->dsn = mem_strdup(o->dsn, e)) == NULL || find_default_ns(t, e) < 0) goto fail;
     const char *ctl = o->control_schema != NULL && *o->control_schema != 0 ? o->control_schema : t->default_ns;
     if (tg_name_check("control schema's", ctl, e) < 0) goto fail;

@@ -26,7 +26,7 @@ static void state_is_kept_and_fenced(void) {
     struct target_state *all;
     size_t n;
     ok(ops->state_list(kit_t, kit_a, &all, &n, &e) == 0 && n == 1 && strcmp(all[0].stream_id, "s1") == 0, "and all streams are listed");
-    struct target_opts o = {kit_dsn, "tc_nowhere", NULL};
+    struct target_opts o = {.dsn = kit_dsn, .control_schema = "tc_nowhere", .stream_id = NULL};
     struct target *t = NULL;
     ok(ops->open(&o, &t, &e) == 0 && ops->state_read(t, "s1", &got, &found, &e) == 0 && !found, "without control tables there is no state");
     n = 4;
@@ -41,8 +41,20 @@ static void state_is_kept_and_fenced(void) {
     char dsn[600];
     snprintf(dsn, sizeof dsn, "%s%soptions=-csearch_path%%3D%s", kit_dsn, strchr(kit_dsn, '?') ? "&" : "?", kit_ns);
     if (strstr(kit_dsn, "://") == NULL) snprintf(dsn, sizeof dsn, "%s options='-csearch_path=%s'", kit_dsn, kit_ns);
-    o = (struct target_opts){dsn, NULL, NULL};
+    o = (struct target_opts){.dsn = dsn, .control_schema = NULL, .stream_id = NULL};
     ok(ops->open(&o, &t, &e) == 0 && strcmp(ops->default_ns(t), kit_ns) == 0, "a search_path in the DSN decides it");
+    ops->close(t);
+}
+
+static void a_look_changes_nothing(void) {
+    struct err e = {0};
+    struct target *t = NULL;
+    struct target_opts o = {.dsn = kit_dsn, .control_schema = "tc_looked", .look = true};
+    struct target_state got;
+    bool found = true;
+    ok(ops->open(&o, &t, &e) == 0 && ops->state_read(t, "s1", &got, &found, &e) == 0 && !found, "a dry run reads: %s", e.msg);
+    ok(ops->control_ensure(t, &e) == -1, "and cannot write: %s", e.msg);
+    is_str(kit_rows("SELECT count(*) FROM pg_namespace WHERE nspname = 'tc_looked'"), "0", "nothing was made");
     ops->close(t);
 }
 
@@ -76,7 +88,7 @@ static void takeover_fences_lanes_and_loaders(void) {
     ok(ops->marks_read(kit_t, "s1", lanes, &n, &e) == 0 && n == 1 && lanes[0] == kit_seq, "its mark moved with the row");
 
     /* another process holds the stream politely */
-    struct target_opts o = {kit_dsn, kit_ctl, "s1"};
+    struct target_opts o = {.dsn = kit_dsn, .control_schema = kit_ctl, .stream_id = "s1"};
     struct target *t2 = NULL;
     struct target_state st2 = kit_st;
     ok(ops->open(&o, &t2, &e) == 0, "a second process");
@@ -165,6 +177,7 @@ static void load_values(void) {
 int main(void) {
     if (kit_open("state") < 0) return 0;
     state_is_kept_and_fenced();
+    a_look_changes_nothing();
     a_newer_format_is_refused();
     takeover_fences_lanes_and_loaders();
     load_values();

@@ -1,4 +1,5 @@
 /* Windows on a real server: every kind of run, and what is refused. */
+#include "engine/base/fault.h"
 #include "tests/unit/drivers/postgres/target_kit.h"
 
 static struct lane *lane;
@@ -362,6 +363,26 @@ static void a_column_dropped_behind_our_back(void) {
     drop(b);
 }
 
+static void faults_around_the_commit(void) {
+    struct err e = {0};
+    struct bound b = make("fault", "id int primary key");
+    struct change *c[1] = {INS(b.s, "1")};
+    setenv("SLUICE_FAULT", "postgres.lane_before_commit=err", 1);
+    fault_setup();
+    ok(kit_apply1(lane, RUN_UPSERT, b.tt, c, 1, NULL, &r, &e) == -1 && e.class == ERR_RETRY, "a failure before the commit: %s", e.msg);
+    is_str(kit_rows("SELECT (SELECT count(*) FROM %s.fault), seq FROM %s.sluice_cdc_lane WHERE lane = 0", kit_ns, kit_ctl),
+           arena_printf(kit_a, &e, "0|%llu", (unsigned long long)kit_seq), "leaves neither row nor mark");
+    setenv("SLUICE_FAULT", "postgres.lane_after_commit=err", 1);
+    fault_setup();
+    ok(kit_apply1(lane, RUN_UPSERT, b.tt, c, 1, NULL, &r, &e) == -1 && e.class == ERR_RETRY, "a failure behind it: %s", e.msg);
+    kit_seq++;
+    is_str(kit_rows("SELECT (SELECT count(*) FROM %s.fault), seq FROM %s.sluice_cdc_lane WHERE lane = 0", kit_ns, kit_ctl),
+           arena_printf(kit_a, &e, "1|%llu", (unsigned long long)kit_seq), "leaves both");
+    unsetenv("SLUICE_FAULT");
+    fault_setup();
+    drop(b);
+}
+
 static void statements_do_not_pile_up(void) {
     struct err e = {0};
     struct bound b = make("many", "id int primary key, a int, b int, c int, d int, e int, f int, g int, h int, i int, j int");
@@ -400,6 +421,7 @@ int main(void) {
     truncate_and_sequences();
     foreign_values();
     statements_do_not_pile_up();
+    faults_around_the_commit();
     strange_names();
     one_row_a_run();
     a_huge_value();

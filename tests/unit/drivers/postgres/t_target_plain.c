@@ -28,7 +28,7 @@ static void works(const char *dsn, bool may_switch) {
     kit_do("DROP TABLE IF EXISTS %s.kid, %s.par; DROP SCHEMA IF EXISTS %s CASCADE; CREATE SCHEMA %s; GRANT USAGE, CREATE ON SCHEMA %s TO sluice_tt", kit_ns, kit_ns, kit_ctl,
            kit_ctl, kit_ctl);
     kit_do("CREATE TABLE %s.par(id int primary key, u int unique deferrable initially deferred); CREATE TABLE %s.kid(id int primary key, pid int references %s.par)", kit_src, kit_src, kit_src);
-    struct target_opts o = {dsn, kit_ctl, "s1"};
+    struct target_opts o = {.dsn = dsn, .control_schema = kit_ctl, .stream_id = "s1"};
     ok(ops->open(&o, &t, &e) == 0 && ops->control_ensure(t, &e) == 0 && ops->identity(t, id, &e) == 0, "control tables: %s", e.msg);
     st.epoch = 0;
     ok(ops->state_write(t, &st, &e) == 0 && ops->takeover(t, &st, &e) == 0, "taken over: %s", e.msg);
@@ -73,7 +73,7 @@ int main(void) {
     if (kit_open("plain") < 0) return 0;
     kit_do("DO $$ BEGIN IF NOT EXISTS (SELECT 1 FROM pg_roles WHERE rolname = 'sluice_tt') THEN CREATE ROLE sluice_tt LOGIN PASSWORD 'plain'; END IF; END $$");
     char *dsn = dsn_of("sluice_tt", "plain");
-    struct target_opts o = {dsn, kit_ctl, "s1"};
+    struct target_opts o = {.dsn = dsn, .control_schema = kit_ctl, .stream_id = "s1"};
     ops->close(kit_t);
     kit_do("DROP SCHEMA %s CASCADE; CREATE SCHEMA %s", kit_ctl, kit_ctl);
     ok(ops->open(&o, &t, &e) == 0 && ops->control_ensure(t, &e) == -1 && e.code == CODE_PRIVILEGE && strstr(e.hint, "GRANT CREATE") != NULL && strstr(e.hint, "sluice_tt") != NULL,

@@ -24,6 +24,8 @@ static void same_table(const char *name, const char *claim) {
         if (!found) note("key %s is not the same", a->keys[i].name);
         diff |= !found;
     }
+    diff |= a->full_image != b->full_image || (a->identity < 0) != (b->identity < 0) ||
+            (a->identity >= 0 && strcmp(a->keys[a->identity].name, b->keys[b->identity].name) != 0);
     ok(!diff, "%s", claim);
     shape_free(a);
     shape_free(b);
@@ -39,6 +41,7 @@ static void same_engine_schema(void) {
     kit_do("CREATE TABLE %s.part(id int, k text, primary key (id, k)) PARTITION BY LIST (k); CREATE TABLE %s.part_a PARTITION OF %s.part FOR VALUES IN ('a'); "
            "CREATE INDEX part_k ON %s.part (k)", kit_src, kit_src, kit_src, kit_src);
     kit_do("CREATE TABLE %s.inh(x int) INHERITS (%s.c)", kit_src, kit_src);
+    kit_do("ALTER TABLE %s.c REPLICA IDENTITY FULL; ALTER TABLE %s.p ALTER m SET NOT NULL, ALTER d SET NOT NULL; ALTER TABLE %s.p REPLICA IDENTITY USING INDEX \"P q\"", kit_src, kit_src, kit_src);
     kit_do("CREATE SEQUENCE %s.alone START 5 INCREMENT 5", kit_src);
     static const char *const names[] = {"p", "c", "part", "part_a", "inh"};
     struct catalog *cat = catalog_new(&e);
@@ -212,6 +215,7 @@ static void alters(void) {
     FOLLOWS(t, two, "CREATE INDEX al_v ON $T (v); CREATE UNIQUE INDEX al_w ON $T (w) WHERE w > 0; ALTER TABLE $T ADD CHECK (w > 0)");
     FOLLOWS("id int primary key, v text UNIQUE, w int CHECK (w > 0)", two, "ALTER TABLE $T DROP CONSTRAINT al_v_key, DROP CONSTRAINT al_w_check, ADD UNIQUE (w)");
     FOLLOWS(t, two, "ALTER TABLE $T DROP CONSTRAINT al_pkey, ADD PRIMARY KEY (w)");
+    FOLLOWS(t, two, "ALTER TABLE $T REPLICA IDENTITY FULL");
     FOLLOWS(t, "", "ALTER TABLE $T ADD r float8 DEFAULT random(), ADD i int GENERATED ALWAYS AS IDENTITY");
     REFUSED(t, two, "ALTER TABLE $T ADD r float8 DEFAULT random()", R);
     is_str(kit_rows("SELECT * FROM %s.al ORDER BY 1", kit_ns), "1|a|5 2|b|6", "and nothing was changed");

@@ -76,7 +76,7 @@ __attribute__((unused)) static int kit_open(const char *name) {
     PQclear(PQexec(kit_c, "SET client_min_messages = error"));
     kit_do("DROP SCHEMA IF EXISTS %s CASCADE; DROP SCHEMA IF EXISTS %s CASCADE; DROP SCHEMA IF EXISTS %s CASCADE; CREATE SCHEMA %s; CREATE SCHEMA %s", kit_ns, kit_src,
            kit_ctl, kit_ns, kit_src);
-    struct target_opts o = {kit_dsn, kit_ctl, "s1"};
+    struct target_opts o = {.dsn = kit_dsn, .control_schema = kit_ctl, .stream_id = "s1"};
     if (ops->open(&o, &kit_t, &e) < 0 || ops->control_ensure(kit_t, &e) < 0) {
         printf("Bail out! %s\n", e.msg);
         exit(1);
