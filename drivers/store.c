@@ -23,7 +23,8 @@ int store_open(const char *url, struct store **s, struct err *e) {
     }
     if (!colon) {
         err_set(e, CODE_USAGE, "'%.200s' is no store URL", url);
-        return err_hint(e, "a folder's URL is file:///absolute/folder; or name the folder itself with --output-dir, --from-dir or --backup-dir");
+        return err_hint(
+            e, "a folder's URL is file:///absolute/folder; or name the folder itself with --output-dir, --from-dir or --backup-dir");
     }
     err_set(e, CODE_USAGE, "store scheme '%.*s' is unknown", (int)(colon - url > 40 ? 40 : colon - url), url);
     return err_hint(e, "known schemes: %s", known);
@@ -35,10 +36,16 @@ int store_open_dir(const char *dir, struct store **s, struct err *e) {
     const char *url;
     int rc = -1;
     *s = NULL;
-    if (dir[0] == '\0') { err_set(e, CODE_USAGE, "the folder's name is empty"); goto out; }
+    if (dir[0] == '\0') {
+        err_set(e, CODE_USAGE, "the folder's name is empty");
+        goto out;
+    }
     if (buf_adds(&b, "file://", e) < 0) goto out;
     if (dir[0] != '/') {
-        if (getcwd(cwd, sizeof cwd) == NULL) { err_set(e, CODE_IO, "cannot tell the working folder for '%s'", dir); goto out; }
+        if (getcwd(cwd, sizeof cwd) == NULL) {
+            err_set(e, CODE_IO, "cannot tell the working folder for '%s'", dir);
+            goto out;
+        }
         if (buf_adds(&b, cwd, e) < 0 || buf_addc(&b, '/', e) < 0) goto out;
     }
     for (const char *p = dir; *p; p++) /* a name is not a URL: what would be read as an escape is escaped */

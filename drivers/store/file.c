@@ -1,9 +1,11 @@
 /* A folder as an object store.
  *
  * DESIGN
- *   1. An object is never seen half written: bytes go to tmp/<random>, are synced, and appear under their name by link(2) (if absent) or rename(2); then the
+ *   1. An object is never seen half written: bytes go to tmp/<random>, are synced, and appear under their name by link(2) (if absent) or
+ *      rename(2); then the
  *      name's folder is synced, and every folder that had to be made, in its parent. Only then does a put return.
- *   2. If-absent is link(2)'s EEXIST. If-match compares the SHA-256 of the present bytes under an exclusive flock of <root>/.lock; every replacing put takes that
+ *   2. If-absent is link(2)'s EEXIST. If-match compares the SHA-256 of the present bytes under an exclusive flock of <root>/.lock; every
+ *      replacing put takes that
  *      lock, so nothing moves between look and rename. The lock is the kernel's: a dead holder holds nothing.
  *   3. A path is checked before any use: relative, of [A-Za-z0-9._/-], without empty, `.` or `..` parts.
  *   4. Reading writes nothing and takes no lock: a read-only folder serves readers.
@@ -30,18 +32,27 @@ struct file_store {
     struct store base;
     char root[PATH_MAX]; /* absolute, without a trailing slash but for "/" */
 };
-struct store_object { int fd; uint64_t size; char path[PATH_MAX]; };
+struct store_object {
+    int fd;
+    uint64_t size;
+    char path[PATH_MAX];
+};
 
 static int io_error(struct err *e, int errnum, const char *doing, const char *path) {
     switch (errnum) {
-    case ENOSPC: case EDQUOT:
+    case ENOSPC:
+    case EDQUOT:
         err_set(e, CODE_DISK_FULL, "cannot %s '%s': %s", doing, path, strerror(errnum));
         return err_hint(e, "free space there, then run the same command again");
-    case EACCES: case EPERM: case EROFS:
+    case EACCES:
+    case EPERM:
+    case EROFS:
         err_set(e, CODE_PRIVILEGE, "cannot %s '%s': %s", doing, path, strerror(errnum));
         return err_hint(e, "give this user access to the folder");
     case ENOMEM: return err_set(e, CODE_NO_MEMORY, "cannot %s '%s': %s", doing, path, strerror(errnum));
-    case ENAMETOOLONG: case ENOTDIR: case ELOOP: return err_set(e, CODE_CONFIG, "cannot %s '%s': %s", doing, path, strerror(errnum));
+    case ENAMETOOLONG:
+    case ENOTDIR:
+    case ELOOP: return err_set(e, CODE_CONFIG, "cannot %s '%s': %s", doing, path, strerror(errnum));
     default: return err_set(e, CODE_IO, "cannot %s '%s': %s", doing, path, strerror(errnum));
     }
 }
@@ -82,7 +93,8 @@ static int url_path(const char *url, char *out, size_t cap, struct err *e) {
         if (n + 1 >= cap) return err_set(e, CODE_USAGE, "the folder's name is too long");
         out[n++] = (char)c;
     }
-    while (n > 1 && out[n - 1] == '/') n--;
+    while (n > 1 && out[n - 1] == '/')
+        n--;
     out[n] = '\0';
     return 0;
 }
@@ -106,7 +118,9 @@ fail:
     return -1;
 }
 
-static void file_close(struct store *s) { mem_free(s); }
+static void file_close(struct store *s) {
+    mem_free(s);
+}
 
 /* ---- read ---- */
 
@@ -120,10 +134,22 @@ static int read_open(struct store *st, const char *path, struct store_object **o
     x->fd = -1;
     if (full_path(s, path, x->path, e) < 0) goto fail;
     x->fd = open(x->path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-    if (x->fd < 0 && (errno == ENOENT || errno == ENOTDIR)) { mem_free(x); return 0; }
-    if (x->fd < 0) { io_error(e, errno, "open", x->path); goto fail; }
-    if (fstat(x->fd, &sb) < 0) { io_error(e, errno, "look at", x->path); goto fail; }
-    if (!S_ISREG(sb.st_mode)) { err_set(e, CODE_IO, "'%s' is no plain file", x->path); goto fail; }
+    if (x->fd < 0 && (errno == ENOENT || errno == ENOTDIR)) {
+        mem_free(x);
+        return 0;
+    }
+    if (x->fd < 0) {
+        io_error(e, errno, "open", x->path);
+        goto fail;
+    }
+    if (fstat(x->fd, &sb) < 0) {
+        io_error(e, errno, "look at", x->path);
+        goto fail;
+    }
+    if (!S_ISREG(sb.st_mode)) {
+        err_set(e, CODE_IO, "'%s' is no plain file", x->path);
+        goto fail;
+    }
     x->size = *size = (uint64_t)sb.st_size;
     *found = true;
     *o = x;
@@ -151,8 +177,8 @@ static void read_close(struct store_object *o) {
     mem_free(o);
 }
 
-static int get(struct store *st, const char *path, size_t max, const char *unless, struct buf *out, char etag[STORE_ETAG], bool *found, bool *same,
-               struct err *e) {
+static int get(struct store *st, const char *path, size_t max, const char *unless, struct buf *out, char etag[STORE_ETAG], bool *found,
+               bool *same, struct err *e) {
     struct store_object *o = NULL;
     struct buf b = BUF_INIT(max);
     char sum[65];
@@ -161,12 +187,19 @@ static int get(struct store *st, const char *path, size_t max, const char *unles
     if (same) *same = false;
     if (read_open(st, path, &o, &size, found, e) < 0) return -1;
     if (!*found) return 0;
-    if (size > max) { err_set(e, CODE_LIMIT, "'%s' has %llu bytes, at most %zu are read", o->path, (unsigned long long)size, max); goto out; }
+    if (size > max) {
+        err_set(e, CODE_LIMIT, "'%s' has %llu bytes, at most %zu are read", o->path, (unsigned long long)size, max);
+        goto out;
+    }
     if (buf_reserve(&b, (size_t)size, e) < 0 || (size > 0 && read_at(o, 0, b.p, (size_t)size, e) < 0)) goto out;
     b.n = (size_t)size;
     if (sha256_hex(b.p ? b.p : "", b.n, sum, e) < 0) goto out;
     if (etag) snprintf(etag, STORE_ETAG, "%s", sum);
-    if (unless && same && strcmp(unless, sum) == 0) { *same = true; rc = 0; goto out; }
+    if (unless && same && strcmp(unless, sum) == 0) {
+        *same = true;
+        rc = 0;
+        goto out;
+    }
     rc = buf_add(out, b.p, b.n, e);
 out:
     buf_free(&b);
@@ -221,11 +254,21 @@ static int write_tmp(const struct file_store *s, const void *p, size_t n, char t
     for (size_t done = 0; done < n;) {
         ssize_t put = write(fd, (const char *)p + done, n - done);
         if (put < 0 && errno == EINTR) continue;
-        if (put <= 0) { io_error(e, put < 0 ? errno : ENOSPC, "write", tmp); goto fail; }
+        if (put <= 0) {
+            io_error(e, put < 0 ? errno : ENOSPC, "write", tmp);
+            goto fail;
+        }
         done += (size_t)put;
     }
-    if (fsync(fd) < 0) { io_error(e, errno, "sync", tmp); goto fail; }
-    if (close(fd) < 0) { fd = -1; io_error(e, errno, "close", tmp); goto fail; }
+    if (fsync(fd) < 0) {
+        io_error(e, errno, "sync", tmp);
+        goto fail;
+    }
+    if (close(fd) < 0) {
+        fd = -1;
+        io_error(e, errno, "close", tmp);
+        goto fail;
+    }
     return 0;
 fail:
     if (fd >= 0) close(fd);
@@ -252,7 +295,10 @@ static int appear(const char *tmp, const char *path, const char *dir, bool *exis
         if ((errno == EPERM || errno == ENOSYS || errno == EOPNOTSUPP || errno == EMLINK) &&
             renameat2(AT_FDCWD, tmp, AT_FDCWD, path, RENAME_NOREPLACE) == 0)
             return 0;
-        if (errno == EEXIST) { *exists = true; return 0; }
+        if (errno == EEXIST) {
+            *exists = true;
+            return 0;
+        }
         if (errno != ENOENT) break;
     }
     return io_error(e, errno, "create", path);
@@ -277,12 +323,22 @@ static int put(struct store *st, const char *path, const void *p, size_t n, bool
     *r = STORE_PUT_OK;
     if (full_path(s, path, full, e) < 0) return -1;
     parent_of(full, dir);
-    if (if_absent && access(full, F_OK) == 0) { *r = STORE_PUT_EXISTS; return 0; } /* spares the write; link(2) decides */
-    if (write_tmp(s, p, n, tmp, e) < 0) { tmp[0] = '\0'; goto out; }
+    if (if_absent && access(full, F_OK) == 0) {
+        *r = STORE_PUT_EXISTS;
+        return 0;
+    } /* spares the write; link(2) decides */
+    if (write_tmp(s, p, n, tmp, e) < 0) {
+        tmp[0] = '\0';
+        goto out;
+    }
     if (FAULT("store.tmp_written", e) < 0) goto out;
     if (if_absent) {
         if (appear(tmp, full, dir, &exists, e) < 0) goto out;
-        if (exists) { *r = STORE_PUT_EXISTS; rc = 0; goto out; }
+        if (exists) {
+            *r = STORE_PUT_EXISTS;
+            rc = 0;
+            goto out;
+        }
     } else {
         if (lock_root(s, &lock, e) < 0) goto out;
         if (if_match) {
@@ -291,7 +347,11 @@ static int put(struct store *st, const char *path, const void *p, size_t n, bool
                 err_clear(e);
                 found = same = false;
             }
-            if (!found || !same) { *r = STORE_PUT_CONFLICT; rc = 0; goto out; }
+            if (!found || !same) {
+                *r = STORE_PUT_CONFLICT;
+                rc = 0;
+                goto out;
+            }
         }
         if (replace(tmp, full, dir, e) < 0) goto out;
         tmp[0] = '\0';
@@ -321,7 +381,9 @@ struct walk {
     bool stopped;
 };
 
-static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+static int by_name(const void *a, const void *b) {
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
 
 static int walk_dir(struct walk *w, const char *rel, struct err *e);
 
@@ -365,7 +427,10 @@ static int walk_dir(struct walk *w, const char *rel, struct err *e) {
         if ((names[n] = mem_printf(e, "%s%s", d->d_name, folder ? "/" : "")) == NULL) goto out;
         n++;
     }
-    if (errno) { io_error(e, errno, "list", full); goto out; }
+    if (errno) {
+        io_error(e, errno, "list", full);
+        goto out;
+    }
     closedir(dir);
     dir = NULL;
     if (n) qsort(names, n, sizeof *names, by_name);
@@ -374,7 +439,8 @@ static int walk_dir(struct walk *w, const char *rel, struct err *e) {
     rc = 0;
 out:
     if (dir) closedir(dir);
-    for (size_t i = 0; i < n; i++) mem_free(names[i]);
+    for (size_t i = 0; i < n; i++)
+        mem_free(names[i]);
     mem_free(names);
     return rc;
 }
@@ -415,6 +481,15 @@ static bool writable(struct store *st) {
 }
 
 const struct store_ops store_file_ops = {
-    .scheme = "file", .open = file_open, .close = file_close, .get = get, .put = put, .read_open = read_open, .read_at = read_at,
-    .read_close = read_close, .list = list, .del = del, .writable = writable,
+    .scheme = "file",
+    .open = file_open,
+    .close = file_close,
+    .get = get,
+    .put = put,
+    .read_open = read_open,
+    .read_at = read_at,
+    .read_close = read_close,
+    .list = list,
+    .del = del,
+    .writable = writable,
 };

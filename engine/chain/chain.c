@@ -1,11 +1,12 @@
 /* DESIGN: the chain handle: the catalogue as it was last seen, and references followed from it.
- *   1. The handle changes only by chain_refresh, chain_cover and a link_end or full_end of ours; whoever holds chain_info re-reads it after those.
- *   2. No document is used before its bytes were checked against what names it: an id over the parent's id, a digest, and the fields that say where it belongs.
+ *   1. The handle changes only by chain_refresh, chain_cover and a link_end or full_end of ours; whoever holds chain_info re-reads it
+ *      after those.
+ *   2. No document is used before its bytes were checked against what names it: an id over the parent's id, a digest, and the fields
+ *      that say where it belongs.
  *   3. A link starts where the link before it ends, in seq and in position; a hole is found where it is read, not where it hurts. */
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/base/clock.h"
 #include "engine/base/fault.h"
 #include "engine/base/hash.h"
 #include "engine/base/mem.h"
@@ -42,8 +43,7 @@ static void info_fill(struct chain *c) {
     i->nlinks = lineage_count(l);
     i->tip_pos = l->tip;
     i->covered = l->covered;
-    if (l->nlinks)
-        link_info_of(c, lineage_tip(l), l->nlinks > 1 ? l->links[l->nlinks - 2].end_seq : lineage_inline_start(l), &i->tip);
+    if (l->nlinks) link_info_of(c, lineage_tip(l), l->nlinks > 1 ? l->links[l->nlinks - 2].end_seq : lineage_inline_start(l), &i->tip);
 }
 
 void chain_adopt(struct chain *c, struct lineage *next, const char etag[STORE_ETAG]) {
@@ -65,8 +65,14 @@ int chain_open(struct store *st, struct chain **out, bool *found, struct err *e)
     if (c == NULL) return -1;
     c->st = st;
     *found = false;
-    if (lineage_get(st, NULL, &l, etag, found, &same, e) < 0) { mem_free(c); return -1; }
-    if (!*found) { mem_free(c); return 0; }
+    if (lineage_get(st, NULL, &l, etag, found, &same, e) < 0) {
+        mem_free(c);
+        return -1;
+    }
+    if (!*found) {
+        mem_free(c);
+        return 0;
+    }
     chain_adopt(c, &l, etag);
     *out = c;
     return 0;
@@ -76,8 +82,10 @@ void chain_close(struct chain *c) {
     if (c == NULL) return;
     lineage_free(&c->lin);
     lineage_leaf_free(&c->leaf);
-    for (size_t i = 0; i < c->cap_shapes; i++) shape_free(c->shapes[i].shape);
-    for (size_t i = 0; i < c->nlists; i++) mem_free(c->lists[i]);
+    for (size_t i = 0; i < c->cap_shapes; i++)
+        shape_free(c->shapes[i].shape);
+    for (size_t i = 0; i < c->nlists; i++)
+        mem_free(c->lists[i]);
     mem_free(c->shapes);
     mem_free(c->lists);
     mem_free(c);
@@ -99,7 +107,9 @@ int chain_refresh(struct chain *c, bool *changed, struct err *e) {
     return 0;
 }
 
-const struct chain_info *chain_info(const struct chain *c) { return &c->info; }
+const struct chain_info *chain_info(const struct chain *c) {
+    return &c->info;
+}
 
 const struct lineage_segment *chain_segment_of(const struct chain *c, uint64_t n) {
     const struct lineage_segment *s = NULL;
@@ -115,7 +125,8 @@ static int leaf_of(struct chain *c, uint64_t n, struct err *e) {
     struct lineage_leaf leaf = {0}, below;
     for (;;) {
         size_t i = 0;
-        while (i < nrefs && n >= refs[i].first + refs[i].count) i++;
+        while (i < nrefs && n >= refs[i].first + refs[i].count)
+            i++;
         if (i == nrefs || n < refs[i].first) {
             lineage_leaf_free(&leaf);
             return err_set(e, CODE_INTERNAL, "link %llu is not in the catalogue", (unsigned long long)n);
@@ -153,7 +164,8 @@ int chain_link(struct chain *c, uint64_t n, struct link_info *out, struct err *e
     struct lineage_link x;
     uint64_t start_seq;
     if (n >= c->info.nlinks) {
-        err_set(e, CODE_ID_UNKNOWN, "the chain has no link %llu, its last is %llu", (unsigned long long)n, (unsigned long long)c->info.tip.n);
+        err_set(e, CODE_ID_UNKNOWN, "the chain has no link %llu, its last is %llu", (unsigned long long)n,
+                (unsigned long long)c->info.tip.n);
         return err_hint(e, "see `sluice backup list`");
     }
     if (chain_entry(c, n, &x, &start_seq, e) < 0) return -1;
@@ -168,7 +180,8 @@ int chain_find(struct chain *c, const char *prefix, struct link_info *out, struc
     uint64_t start_seq;
     char low[CHAIN_ID];
     bool any = false;
-    for (size_t i = 0; i < sizeof low - 1; i++) low[i] = i >= len ? '\0' : (char)(prefix[i] >= 'A' && prefix[i] <= 'F' ? prefix[i] + 32 : prefix[i]);
+    for (size_t i = 0; i < sizeof low - 1; i++)
+        low[i] = i >= len ? '\0' : (char)(prefix[i] >= 'A' && prefix[i] <= 'F' ? prefix[i] + 32 : prefix[i]);
     low[sizeof low - 1] = '\0';
     if (len < 4 || len >= sizeof low || !chain_is_hex(low, len)) {
         err_set(e, CODE_ID_UNKNOWN, "'%.60s' is no link id: it has to be 4 to 40 hex digits", prefix);
@@ -179,7 +192,8 @@ int chain_find(struct chain *c, const char *prefix, struct link_info *out, struc
         if (chain_entry(c, n, &x, &start_seq, e) < 0) return -1;
         if (strncmp(x.id, low, len) != 0) continue;
         if (any) {
-            err_set(e, CODE_ID_AMBIGUOUS, "more than one link begins with '%s': %llu and %llu", prefix, (unsigned long long)n, (unsigned long long)found);
+            err_set(e, CODE_ID_AMBIGUOUS, "more than one link begins with '%s': %llu and %llu", prefix, (unsigned long long)n,
+                    (unsigned long long)found);
             return err_hint(e, "give more digits; see `sluice backup list`");
         }
         any = true;
@@ -195,13 +209,15 @@ int chain_find(struct chain *c, const char *prefix, struct link_info *out, struc
 /* ---- documents of entries ---- */
 
 /* Bytes of entry n's document, their id checked against the catalogue. parent: 41 bytes. */
-static int entry_bytes(struct chain *c, const struct lineage_link *x, char path[CHAIN_PATH], char parent[CHAIN_ID], struct buf *b, struct err *e) {
+static int entry_bytes(struct chain *c, const struct lineage_link *x, char path[CHAIN_PATH], char parent[CHAIN_ID], struct buf *b,
+                       struct err *e) {
     const struct lineage_segment *s = chain_segment_of(c, x->n);
     struct lineage_link before;
     uint64_t start_seq;
     char id[CHAIN_ID];
     if (s == NULL) return doc_bad(e, "lineage.json", "link %llu is in no segment", (unsigned long long)x->n);
-    if ((x->attempt[0] == '\0') != (s->first == x->n)) return doc_bad(e, "lineage.json", "link %llu is no opening but begins a segment, or the reverse", (unsigned long long)x->n);
+    if ((x->attempt[0] == '\0') != (s->first == x->n))
+        return doc_bad(e, "lineage.json", "link %llu is no opening but begins a segment, or the reverse", (unsigned long long)x->n);
     if (x->n == 0) snprintf(parent, CHAIN_ID, "%s", c->lin.id);
     else if (chain_entry(c, x->n - 1, &before, &start_seq, e) < 0) return -1;
     else memcpy(parent, before.id, CHAIN_ID);
@@ -224,7 +240,8 @@ int chain_opening(struct chain *c, uint64_t n, struct opening *o, struct err *e)
     char path[CHAIN_PATH], parent[CHAIN_ID];
     int rc = -1;
     memset(o, 0, sizeof *o);
-    if (chain_entry(c, n, &x, &start_seq, e) < 0 || entry_bytes(c, &x, path, parent, &b, e) < 0 || opening_parse(b.p, b.n, path, o, e) < 0) goto out;
+    if (chain_entry(c, n, &x, &start_seq, e) < 0 || entry_bytes(c, &x, path, parent, &b, e) < 0 || opening_parse(b.p, b.n, path, o, e) < 0)
+        goto out;
     if (strcmp(o->lineage, c->lin.id) != 0 || strcmp(o->segment, chain_segment_of(c, n)->id) != 0 || strcmp(o->parent, parent) != 0 ||
         strcmp(o->engine, c->lin.engine) != 0) {
         doc_bad(e, path, "it belongs to another chain or segment");
@@ -247,21 +264,26 @@ int chain_manifest(struct chain *c, uint64_t n, struct manifest *m, struct err *
     struct pos ignored, before;
     int rc = -1;
     memset(m, 0, sizeof *m);
-    if (chain_entry(c, n, &x, &start_seq, e) < 0 || entry_bytes(c, &x, path, parent, &b, e) < 0 || manifest_parse(b.p, b.n, path, m, e) < 0) goto out;
-    if (strcmp(m->lineage, c->lin.id) != 0 || strcmp(m->segment, chain_segment_of(c, n)->id) != 0 || strcmp(m->parent, parent) != 0 || m->n != n ||
-        strcmp(m->attempt, x.attempt) != 0) {
+    if (chain_entry(c, n, &x, &start_seq, e) < 0 || entry_bytes(c, &x, path, parent, &b, e) < 0 || manifest_parse(b.p, b.n, path, m, e) < 0)
+        goto out;
+    if (strcmp(m->lineage, c->lin.id) != 0 || strcmp(m->segment, chain_segment_of(c, n)->id) != 0 || strcmp(m->parent, parent) != 0 ||
+        m->n != n || strcmp(m->attempt, x.attempt) != 0) {
         doc_bad(e, path, "it belongs to another chain or place");
         goto out;
     }
     if (m->start_seq != start_seq || m->end_seq != x.end_seq) {
-        doc_bad(e, path, "it holds records %llu to %llu, the catalogue says %llu to %llu", (unsigned long long)m->start_seq + 1, (unsigned long long)m->end_seq,
-                (unsigned long long)start_seq + 1, (unsigned long long)x.end_seq);
+        doc_bad(e, path, "it holds records %llu to %llu, the catalogue says %llu to %llu", (unsigned long long)m->start_seq + 1,
+                (unsigned long long)m->end_seq, (unsigned long long)start_seq + 1, (unsigned long long)x.end_seq);
         goto out;
     }
-    if (strcmp(m->start.engine, c->lin.engine) != 0 || strcmp(m->end.engine, c->lin.engine) != 0) { doc_bad(e, path, "its positions are of another engine"); goto out; }
+    if (strcmp(m->start.engine, c->lin.engine) != 0 || strcmp(m->end.engine, c->lin.engine) != 0) {
+        doc_bad(e, path, "its positions are of another engine");
+        goto out;
+    }
     if (n > 0 && span_of(c, n - 1, &ignored, &before, e) < 0) goto out;
     if (n > 0 && pos_compare(&before, &m->start) != POS_EQUAL) {
-        err_set(e, CODE_CHAIN_HOLE, "link %llu starts at %s, the link before it ends at %s", (unsigned long long)n, m->start.token, before.token);
+        err_set(e, CODE_CHAIN_HOLE, "link %llu starts at %s, the link before it ends at %s", (unsigned long long)n, m->start.token,
+                before.token);
         err_hint(e, "the chain at '%s' has a hole there; take a new full with `sluice backup full --force-overwrite`", c->st->url);
         goto out;
     }
@@ -360,8 +382,14 @@ int shape_load(struct store *st, const char *digest, uint32_t table, int64_t oid
     *s = NULL;
     path_shape(path, digest);
     if (doc_load(st, path, &b, e) < 0 || sha256_hex(b.p, b.n, sum, e) < 0) goto out;
-    if (strcmp(sum, digest) != 0) { doc_bad(e, path, "its bytes do not have the digest in its name"); goto out; }
-    if ((*s = shape_from_json(b.p, b.n, e)) == NULL) { err_wrap(e, "reading '%s'", path); goto out; }
+    if (strcmp(sum, digest) != 0) {
+        doc_bad(e, path, "its bytes do not have the digest in its name");
+        goto out;
+    }
+    if ((*s = shape_from_json(b.p, b.n, e)) == NULL) {
+        err_wrap(e, "reading '%s'", path);
+        goto out;
+    }
     memcpy((*s)->digest, digest, DIGEST_HEX); /* the stored bytes are what counts, also where a newer sluice would write more */
     (*s)->table = table;
     (*s)->oid = oid;
@@ -373,7 +401,8 @@ out:
 
 static size_t shape_place(const struct shape_slot *v, size_t cap, const char *digest, uint32_t table, int64_t oid) {
     size_t i = (size_t)hash64(digest, DIGEST_HEX - 1, table ^ (uint64_t)oid << 20) & (cap - 1);
-    while (v[i].shape && !(v[i].table == table && v[i].oid == oid && memcmp(v[i].digest, digest, DIGEST_HEX) == 0)) i = (i + 1) & (cap - 1);
+    while (v[i].shape && !(v[i].table == table && v[i].oid == oid && memcmp(v[i].digest, digest, DIGEST_HEX) == 0))
+        i = (i + 1) & (cap - 1);
     return i;
 }
 
@@ -448,9 +477,15 @@ int chain_cover(struct chain *c, const struct pos *p, struct err *e) {
         if (o != POS_GREATER || pos_compare(p, &c->lin.tip) != POS_GREATER) return 0;
         if (lineage_copy(&c->lin, &next, e) < 0) return -1;
         next.covered = *p;
-        next.covered_us = clock_wall_us();
-        if (FAULT("chain.cover", e) < 0 || lineage_put(c->st, &next, c->etag, &won, etag, e) < 0) { lineage_free(&next); return -1; }
-        if (won) { chain_adopt(c, &next, etag); return 0; }
+        next.covered_us = chain_hooks.now_us();
+        if (FAULT("chain.cover", e) < 0 || lineage_put(c->st, &next, c->etag, &won, etag, e) < 0) {
+            lineage_free(&next);
+            return -1;
+        }
+        if (won) {
+            chain_adopt(c, &next, etag);
+            return 0;
+        }
         lineage_free(&next);
         if (chain_refresh(c, NULL, e) < 0) return -1;
     }

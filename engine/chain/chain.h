@@ -60,7 +60,8 @@ int chain_find(struct chain *c, const char *id_prefix, struct link_info *out, st
 int chain_link_span(struct chain *c, uint64_t n, struct pos *start, struct pos *end, struct err *e);
 /* The shapes in force at the start of link n (n = nlinks: at the tip's end), with table numbers. Borrowed until chain_close. */
 int chain_shapes_at(struct chain *c, uint64_t n, struct shape *const **shapes, size_t *count, struct err *e);
-/* covered_to: an idle source's progress, durable before the slot is acknowledged beyond the tip. At most once a minute: the caller decides. */
+/* covered_to: an idle source's progress, durable before the slot is acknowledged beyond the tip. At most once a minute: the caller
+ * decides. */
 int chain_cover(struct chain *c, const struct pos *p, struct err *e);
 int64_t chain_covered_us(const struct chain *c); /* when covered_to was written last, wall clock; 0 = never */
 
@@ -79,14 +80,18 @@ enum full_found { FULL_FRESH, FULL_INTENT /* a run died between its intent and i
 struct full;        /* a full being written */
 struct full_table;  /* one table of it; belongs to one thread */
 
-/* What is there? Nothing is written. FULL_INTENT and FULL_RESUME fill *f: go on with full_start (after unanchor; it begins a segment of its own), or
- * with the first attempt's anchor (full_match compares the tables). A chain with a complete full is CODE_CHAIN_EXISTS; with force_overwrite it, an unfinished
- * one and a damaged one are FULL_COMPLETE and 0, without *f: unanchor, then full_intend. Source and slot of an unfinished full must equal what is asked now.
+/* What is there? Nothing is written. FULL_INTENT and FULL_RESUME fill *f: go on with full_start (after unanchor; it begins a segment of
+ * its own), or
+ * with the first attempt's anchor (full_match compares the tables). A chain with a complete full is CODE_CHAIN_EXISTS; with
+ * force_overwrite it, an unfinished
+ * one and a damaged one are FULL_COMPLETE and 0, without *f: unanchor, then full_intend. Source and slot of an unfinished full must
+ * equal what is asked now.
  * On CODE_CHAIN_CONFLICT another run has the place (and perhaps the slot): do not unanchor then. */
 int full_probe(struct store *st, const struct full_opts *o, enum full_found *found, struct full **f, struct err *e);
 /* Durable intent before an anchor is made (fresh only): lineage.json with a starting segment, put-if-absent (or replacing, by if-match). */
 int full_intend(struct store *st, const struct full_opts *o, struct full **f, struct err *e);
-/* Durable anchor and catalogue (full.start.json, lineage.json): after this the anchor must be kept. Numbers the tables (shape.table is set in c). */
+/* Durable anchor and catalogue (full.start.json, lineage.json): after this the anchor must be kept. Numbers the tables (shape.table is
+ * set in c). */
 int full_start(struct full *f, const struct pos *anchor, const struct catalog *c, struct err *e);
 void full_anchor(const struct full *f, struct pos *anchor, const struct catalog **c); /* of a resumed or started full; borrowed */
 const char *full_segment(const struct full *f);
@@ -141,7 +146,8 @@ int link_put(struct link *l, struct change *c, struct err *e);
 uint64_t link_records(const struct link *l);
 uint64_t link_row_changes(const struct link *l);
 uint64_t link_bytes(const struct link *l);  /* raw */
-/* Seal chunks, manifest, catalogue: in that order, tip checked twice. CODE_CHAIN_CONFLICT when another writer was faster; nothing of ours is then
+/* Seal chunks, manifest, catalogue: in that order, tip checked twice. CODE_CHAIN_CONFLICT when another writer was faster; nothing of
+ * ours is then
  * catalogued. Frees l in every case. */
 int link_end(struct link *l, const struct pos *end, char id[CHAIN_ID], struct err *e);
 void link_abort(struct link *l);
@@ -152,7 +158,8 @@ struct link_reader;
 /* Records of link n with seq > from_seq. Manifest, parent id, chunk digests and seq continuity are verified before a record is yielded. */
 int link_reader_open(struct chain *c, uint64_t n, uint64_t from_seq, struct link_reader **r, struct err *e);
 /* Append records to b until the first commit at or past max_bytes, or the link's end; a transaction of over 4 * max_bytes is cut inside
- * (b->ends_at_commit false). Nothing appended: the end, where the end position and counts were checked. Shapes stay valid until chain_close. */
+ * (b->ends_at_commit false). Nothing appended: the end, where the end position and counts were checked. Shapes stay valid until
+ * chain_close. */
 int link_reader_next(struct link_reader *r, struct batch *b, size_t max_bytes, struct err *e);
 void link_reader_end(const struct link_reader *r, struct pos *end);
 void link_reader_close(struct link_reader *r);

@@ -1,6 +1,7 @@
 /* DESIGN: reading chunks.
  *   1. Nothing is yielded before length and digest of the whole object were checked, on the same open object that is read afterwards.
- *   2. Every length that is read is checked against what it must fit in before it is used; what is allocated is bounded by the stored bytes and FORMAT_MAX_RECORD.
+ *   2. Every length that is read is checked against what it must fit in before it is used; what is allocated is bounded by the stored
+ *      bytes and FORMAT_MAX_RECORD.
  *   3. The header must say what the reference said: a chunk that is whole but of another place is refused by its own name. */
 #include "engine/chain/chunk.h"
 
@@ -57,7 +58,10 @@ static int digest_check(struct chunk_reader *r, const struct chunk_ref *ref, str
     if (h == NULL || buf_reserve(&r->stored, READ_STEP, e) < 0) goto out;
     for (uint64_t at = 0; at < ref->bytes;) {
         size_t n = ref->bytes - at < READ_STEP ? (size_t)(ref->bytes - at) : READ_STEP;
-        if (r->st->ops->read_at(r->o, at, r->stored.p, n, e) < 0) { err_wrap(e, "reading chunk '%s'", r->path); goto out; }
+        if (r->st->ops->read_at(r->o, at, r->stored.p, n, e) < 0) {
+            err_wrap(e, "reading chunk '%s'", r->path);
+            goto out;
+        }
         if (sha256_add(h, r->stored.p, n, e) < 0) goto out;
         at += n;
     }
@@ -90,18 +94,22 @@ static int header_check(struct chunk_reader *r, const struct chunk_name *name, u
         err_set(e, CODE_FORMAT_UNSUPPORTED, "chunk '%s' is written in a way that this sluice does not know", r->path);
         return err_hint(e, "use the sluice that wrote it, or a newer one");
     }
-    if (b[8] != name->kind || b[10] != name->encoding) return chunk_bad(e, r->path, "is of another kind than recorded: it belongs elsewhere");
+    if (b[8] != name->kind || b[10] != name->encoding)
+        return chunk_bad(e, r->path, "is of another kind than recorded: it belongs elsewhere");
     rd = RD(b + 12, 32);
-    const struct { const char *hex; size_t bytes; const char *of; } parts[] = {
-        {name->lineage, 16, "chain"}, {name->segment, 8, "segment"}, {name->attempt, 8, "attempt"}};
+    const struct {
+        const char *hex;
+        size_t bytes;
+        const char *of;
+    } parts[] = {{name->lineage, 16, "chain"}, {name->segment, 8, "segment"}, {name->attempt, 8, "attempt"}};
     for (size_t i = 0; i < MEM_ARRAY_LEN(parts); i++) {
         rd_bytes(&rd, parts[i].bytes, &p);
         if (text_unhex(parts[i].hex, parts[i].bytes * 2, want) < 0 || memcmp(p, want, parts[i].bytes) != 0)
             return chunk_bad(e, r->path, "belongs to another %s", parts[i].of);
     }
     if (no != name->no || chunk != k)
-        return chunk_bad(e, r->path, "is chunk %llu of %s %llu: it belongs elsewhere", (unsigned long long)chunk, b[8] == CHUNK_ROWS ? "table" : "link",
-                         (unsigned long long)no);
+        return chunk_bad(e, r->path, "is chunk %llu of %s %llu: it belongs elsewhere", (unsigned long long)chunk,
+                         b[8] == CHUNK_ROWS ? "table" : "link", (unsigned long long)no);
     r->compression = (enum compression)b[9];
     return 0;
 }
@@ -127,8 +135,8 @@ static int index_read(struct chunk_reader *r, const struct chunk_ref *ref, struc
     rd = RD(r->index, n);
     for (r->nframes = 0; r->nframes < frames; r->nframes++) {
         struct chunk_frame *f = &r->frames[r->nframes];
-        if (rd_varint(&rd, &f->offset) < 0 || rd_varint(&rd, &f->stored) < 0 || rd_varint(&rd, &f->raw) < 0 || rd_varint(&rd, &f->records) < 0 ||
-            rd_varint(&rd, &f->first) < 0 || rd_varint(&rd, &f->ntables) < 0)
+        if (rd_varint(&rd, &f->offset) < 0 || rd_varint(&rd, &f->stored) < 0 || rd_varint(&rd, &f->raw) < 0 ||
+            rd_varint(&rd, &f->records) < 0 || rd_varint(&rd, &f->first) < 0 || rd_varint(&rd, &f->ntables) < 0)
             return chunk_bad(e, r->path, "has an index that ends early");
         f->tables = rd.p;
         for (uint64_t i = 0; i < f->ntables; i++)
@@ -140,20 +148,21 @@ static int index_read(struct chunk_reader *r, const struct chunk_ref *ref, struc
             f->commit_first_us = (int64_t)first;
             f->commit_last_us = (int64_t)last;
         }
-        if (f->offset != at || f->stored == 0 || f->stored > r->index_at - at || CHUNK_FRAME > r->index_at - at - f->stored || f->records == 0 ||
-            f->first != next || f->raw > FORMAT_MAX_RECORD || f->records > UINT32_MAX)
+        if (f->offset != at || f->stored == 0 || f->stored > r->index_at - at || CHUNK_FRAME > r->index_at - at - f->stored ||
+            f->records == 0 || f->first != next || f->raw > FORMAT_MAX_RECORD || f->records > UINT32_MAX)
             return chunk_bad(e, r->path, "has a frame %u that does not follow the one before it", r->nframes);
         at += CHUNK_FRAME + f->stored;
         next += f->records;
         raw += f->raw;
     }
     if (RD_LEFT(&rd) != 0 || at != r->index_at || next - ref->first != ref->records || raw != ref->raw)
-        return chunk_bad(e, r->path, "does not hold what is recorded of it: %llu records, %llu recorded", (unsigned long long)(next - ref->first),
-                         (unsigned long long)ref->records);
+        return chunk_bad(e, r->path, "does not hold what is recorded of it: %llu records, %llu recorded",
+                         (unsigned long long)(next - ref->first), (unsigned long long)ref->records);
     return 0;
 }
 
-int chunk_reader_open(struct store *st, const struct chunk_name *name, uint64_t k, const struct chunk_ref *ref, struct chunk_reader **out, struct err *e) {
+int chunk_reader_open(struct store *st, const struct chunk_name *name, uint64_t k, const struct chunk_ref *ref, struct chunk_reader **out,
+                      struct err *e) {
     struct chunk_reader *r = mem_alloc(sizeof *r, e);
     uint64_t size;
     bool found;
@@ -163,15 +172,24 @@ int chunk_reader_open(struct store *st, const struct chunk_name *name, uint64_t 
     r->stored = BUF_INIT(FORMAT_MAX_RECORD + MiB(8));
     r->raw = BUF_INIT(FORMAT_MAX_RECORD + MiB(8));
     chunk_path(name, k, r->path);
-    if (st->ops->read_open(st, r->path, &r->o, &size, &found, e) < 0) { err_wrap(e, "reading chunk '%s'", r->path); goto fail; }
-    if (!found) { chunk_bad(e, r->path, "is missing"); goto fail; }
+    if (st->ops->read_open(st, r->path, &r->o, &size, &found, e) < 0) {
+        err_wrap(e, "reading chunk '%s'", r->path);
+        goto fail;
+    }
+    if (!found) {
+        chunk_bad(e, r->path, "is missing");
+        goto fail;
+    }
     if (size != ref->bytes || size < CHUNK_HEADER + CHUNK_TRAILER) {
-        chunk_bad(e, r->path, "%s: it has %llu bytes, %llu are recorded", size < ref->bytes ? "is cut" : "has another length", (unsigned long long)size,
-                  (unsigned long long)ref->bytes);
+        chunk_bad(e, r->path, "%s: it has %llu bytes, %llu are recorded", size < ref->bytes ? "is cut" : "has another length",
+                  (unsigned long long)size, (unsigned long long)ref->bytes);
         goto fail;
     }
     if (digest_check(r, ref, e) < 0 || header_check(r, name, k, e) < 0 || index_read(r, ref, e) < 0) goto fail;
-    if (r->compression == COMPRESSION_ZSTD && (r->zstd = ZSTD_createDCtx()) == NULL) { err_set(e, CODE_NO_MEMORY, "no memory for a decompressor"); goto fail; }
+    if (r->compression == COMPRESSION_ZSTD && (r->zstd = ZSTD_createDCtx()) == NULL) {
+        err_set(e, CODE_NO_MEMORY, "no memory for a decompressor");
+        goto fail;
+    }
     *out = r;
     return 0;
 fail:
@@ -184,7 +202,9 @@ size_t chunk_reader_frames(const struct chunk_reader *r, const struct chunk_fram
     return r->nframes;
 }
 
-const char *chunk_reader_path(const struct chunk_reader *r) { return r->path; }
+const char *chunk_reader_path(const struct chunk_reader *r) {
+    return r->path;
+}
 
 int chunk_reader_frame(struct chunk_reader *r, size_t i, const char **p, size_t *n, struct err *e) {
     const struct chunk_frame *f = &r->frames[i];
@@ -194,16 +214,20 @@ int chunk_reader_frame(struct chunk_reader *r, size_t i, const char **p, size_t 
     if (buf_reserve(&r->stored, whole, e) < 0) return -1;
     if (r->st->ops->read_at(r->o, f->offset, r->stored.p, whole, e) < 0) return err_wrap(e, "reading chunk '%s'", r->path);
     struct rd rd = RD(r->stored.p, CHUNK_FRAME);
-    if (rd_u32(&rd, &stored) < 0 || rd_u32(&rd, &raw) < 0 || rd_u32(&rd, &records) < 0 || rd_u32(&rd, &crc) < 0) return chunk_bad(e, r->path, "is cut");
-    if (stored != f->stored || raw != f->raw || records != f->records) return chunk_bad(e, r->path, "has a frame %zu that its index does not describe", i);
-    if (crc32c(crc32c(0, r->stored.p, 12), r->stored.p + CHUNK_FRAME, stored) != crc) return chunk_bad(e, r->path, "has a damaged frame %zu", i);
+    if (rd_u32(&rd, &stored) < 0 || rd_u32(&rd, &raw) < 0 || rd_u32(&rd, &records) < 0 || rd_u32(&rd, &crc) < 0)
+        return chunk_bad(e, r->path, "is cut");
+    if (stored != f->stored || raw != f->raw || records != f->records)
+        return chunk_bad(e, r->path, "has a frame %zu that its index does not describe", i);
+    if (crc32c(crc32c(0, r->stored.p, 12), r->stored.p + CHUNK_FRAME, stored) != crc)
+        return chunk_bad(e, r->path, "has a damaged frame %zu", i);
     if (r->compression == COMPRESSION_NONE) {
         if (raw != stored) return chunk_bad(e, r->path, "has a frame %zu of contradictory lengths", i);
         *p = r->stored.p + CHUNK_FRAME;
         *n = raw;
         return 0;
     }
-    if (ZSTD_getFrameContentSize(r->stored.p + CHUNK_FRAME, stored) != raw) return chunk_bad(e, r->path, "has a frame %zu of contradictory lengths", i);
+    if (ZSTD_getFrameContentSize(r->stored.p + CHUNK_FRAME, stored) != raw)
+        return chunk_bad(e, r->path, "has a frame %zu of contradictory lengths", i);
     buf_reset(&r->raw);
     if (buf_reserve(&r->raw, raw ? raw : 1, e) < 0) return -1;
     got = ZSTD_decompressDCtx(r->zstd, r->raw.p, raw, r->stored.p + CHUNK_FRAME, stored);

@@ -1,6 +1,7 @@
 /* DESIGN: writing chunks.
  *   1. A unit never spans frames, and a frame is over frame_raw only when it is one unit.
- *   2. In memory: one open frame and one open chunk, whatever the table, transaction or link. Their buffers are kept, so a record costs no allocation.
+ *   2. In memory: one open frame and one open chunk, whatever the table, transaction or link. Their buffers are kept, so a record costs
+ *      no allocation.
  *   3. A chunk is put once, whole, when its frames reach chunk_stored or its records close_records. */
 #include "engine/chain/chunk.h"
 
@@ -20,8 +21,8 @@ void chunk_path(const struct chunk_name *name, uint64_t k, char out[CHAIN_PATH])
     else path_log(out, name->segment, name->no, name->attempt, k);
 }
 
-int chunk_writer_init(struct chunk_writer *w, struct store *st, const struct chunk_name *name, enum compression c, uint64_t close_records, uint64_t first,
-                      struct err *e) {
+int chunk_writer_init(struct chunk_writer *w, struct store *st, const struct chunk_name *name, enum compression c, uint64_t close_records,
+                      uint64_t first, struct err *e) {
     memset(w, 0, sizeof *w);
     w->st = st;
     w->name = *name;
@@ -49,7 +50,8 @@ void chunk_writer_free(struct chunk_writer *w) {
 
 static int put_hex(struct buf *b, const char *hex, size_t digits, struct err *e) {
     unsigned char raw[32];
-    if (!chain_is_hex(hex, digits) || text_unhex(hex, digits, raw) < 0) return err_set(e, CODE_INTERNAL, "'%.64s' is not %zu hex digits", hex, digits);
+    if (!chain_is_hex(hex, digits) || text_unhex(hex, digits, raw) < 0)
+        return err_set(e, CODE_INTERNAL, "'%.64s' is not %zu hex digits", hex, digits);
     return buf_add(b, raw, digits / 2, e);
 }
 
@@ -57,8 +59,8 @@ static int header(struct chunk_writer *w, struct err *e) {
     struct buf *b = &w->out;
     const uint8_t kinds[4] = {(uint8_t)w->name.kind, (uint8_t)w->compression, w->name.encoding, 0};
     if (buf_add(b, "SLCHUNK1", 8, e) < 0 || buf_add(b, kinds, 4, e) < 0 || put_hex(b, w->name.lineage, CHAIN_LINEAGE - 1, e) < 0 ||
-        put_hex(b, w->name.segment, CHAIN_SEG - 1, e) < 0 || put_hex(b, w->name.attempt, CHAIN_ATTEMPT - 1, e) < 0 || buf_u64(b, w->name.no, e) < 0 ||
-        buf_u64(b, w->k, e) < 0)
+        put_hex(b, w->name.segment, CHAIN_SEG - 1, e) < 0 || put_hex(b, w->name.attempt, CHAIN_ATTEMPT - 1, e) < 0 ||
+        buf_u64(b, w->name.no, e) < 0 || buf_u64(b, w->k, e) < 0)
         return -1;
     return buf_u32(b, crc32c(0, b->p, CHUNK_HEADER - 4), e);
 }

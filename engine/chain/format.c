@@ -10,7 +10,12 @@
 #include "engine/base/text.h"
 
 struct chain_hooks chain_hooks = {
-    .random = random_bytes, .now_us = clock_wall_us, .frame_raw = (size_t)1 << 20, .chunk_stored = (size_t)16 << 20, .page_links = 128, .page_refs = 256,
+    .random = random_bytes,
+    .now_us = clock_wall_us,
+    .frame_raw = (size_t)1 << 20,
+    .chunk_stored = (size_t)16 << 20,
+    .page_links = 128,
+    .page_refs = 256,
     .torn_wait_us = 50000,
 };
 
@@ -29,11 +34,21 @@ bool chain_is_hex(const char *s, size_t digits) {
     return i == digits;
 }
 
-void path_lineage(char out[CHAIN_PATH]) { snprintf(out, CHAIN_PATH, "lineage.json"); }
-void path_page(char out[CHAIN_PATH], const char *digest) { snprintf(out, CHAIN_PATH, "pages/%s.json", digest); }
-void path_shape(char out[CHAIN_PATH], const char *digest) { snprintf(out, CHAIN_PATH, "shapes/%s.json", digest); }
-void path_full_start(char out[CHAIN_PATH], const char *seg) { snprintf(out, CHAIN_PATH, "seg-%s/full.start.json", seg); }
-void path_full(char out[CHAIN_PATH], const char *seg) { snprintf(out, CHAIN_PATH, "seg-%s/full.json", seg); }
+void path_lineage(char out[CHAIN_PATH]) {
+    snprintf(out, CHAIN_PATH, "lineage.json");
+}
+void path_page(char out[CHAIN_PATH], const char *digest) {
+    snprintf(out, CHAIN_PATH, "pages/%s.json", digest);
+}
+void path_shape(char out[CHAIN_PATH], const char *digest) {
+    snprintf(out, CHAIN_PATH, "shapes/%s.json", digest);
+}
+void path_full_start(char out[CHAIN_PATH], const char *seg) {
+    snprintf(out, CHAIN_PATH, "seg-%s/full.start.json", seg);
+}
+void path_full(char out[CHAIN_PATH], const char *seg) {
+    snprintf(out, CHAIN_PATH, "seg-%s/full.json", seg);
+}
 void path_done(char out[CHAIN_PATH], const char *seg, uint32_t table, const char *attempt) {
     snprintf(out, CHAIN_PATH, "seg-%s/done/%u-%s.json", seg, table, attempt);
 }
@@ -129,17 +144,29 @@ int doc_parse(const char *p, size_t n, const char *what, json_t **o, struct err 
     struct err why = {0};
     *o = json_parse(p, n, what, &why);
     if (*o == NULL) {
-        if (why.code != CODE_MANIFEST_INVALID) { *e = why; return -1; }
+        if (why.code != CODE_MANIFEST_INVALID) {
+            *e = why;
+            return -1;
+        }
         return doc_bad(e, what, "%.400s", why.msg);
     }
-    if (!json_is_object(*o)) { doc_bad(e, what, "it is no object"); goto bad; }
+    if (!json_is_object(*o)) {
+        doc_bad(e, what, "it is no object");
+        goto bad;
+    }
     if (needs_check(*o, what, e) < 0) {
         if (e->code == CODE_MANIFEST_INVALID && e->hint[0] == '\0') doc_bad(e, what, "it has no format or no needs");
         goto bad;
     }
-    if (n < SEAL_LEN) { doc_bad(e, what, "it is cut"); goto bad; }
+    if (n < SEAL_LEN) {
+        doc_bad(e, what, "it is cut");
+        goto bad;
+    }
     snprintf(seal, sizeof seal, SEAL_HEAD "%08x\"}\n", crc32c(0, p, n - SEAL_LEN));
-    if (memcmp(seal, p + n - SEAL_LEN, SEAL_LEN) != 0) { doc_bad(e, what, "its checksum does not fit its bytes"); goto bad; }
+    if (memcmp(seal, p + n - SEAL_LEN, SEAL_LEN) != 0) {
+        doc_bad(e, what, "its checksum does not fit its bytes");
+        goto bad;
+    }
     return 0;
 bad:
     json_decref(*o);
@@ -149,7 +176,10 @@ bad:
 
 void doc_kv_pos(struct jw *j, const char *k, const struct pos *p) {
     jw_key(j, k);
-    if (p == NULL || !pos_is_set(p)) { jw_null(j); return; }
+    if (p == NULL || !pos_is_set(p)) {
+        jw_null(j);
+        return;
+    }
     jw_obj(j);
     jw_kv_str(j, "engine", p->engine);
     jw_kv_str(j, "token", p->token);
@@ -219,10 +249,19 @@ int doc_put_new(struct store *st, const char *path, const struct buf *b, struct 
     char etag[STORE_ETAG];
     struct buf there = BUF_INIT(FORMAT_DOC_MAX);
     int rc = -1;
-    if (st->ops->put(st, path, b->p, b->n, true, NULL, &r, etag, e) < 0) { err_wrap(e, "writing '%s'", path); goto out; }
-    if (r == STORE_PUT_OK) { rc = 0; goto out; }
+    if (st->ops->put(st, path, b->p, b->n, true, NULL, &r, etag, e) < 0) {
+        err_wrap(e, "writing '%s'", path);
+        goto out;
+    }
+    if (r == STORE_PUT_OK) {
+        rc = 0;
+        goto out;
+    }
     if (doc_load(st, path, &there, e) < 0) goto out;
-    if (there.n == b->n && memcmp(there.p, b->p, b->n) == 0) { rc = 0; goto out; }
+    if (there.n == b->n && memcmp(there.p, b->p, b->n) == 0) {
+        rc = 0;
+        goto out;
+    }
     err_set(e, CODE_CHAIN_CONFLICT, "'%s' was written by another process", path);
     err_hint(e, "see who else writes the chain at '%s'; nothing of this run is in it", st->url);
 out:

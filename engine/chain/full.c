@@ -1,7 +1,9 @@
 /* DESIGN: a full being written.
- *   1. Intent (lineage.json with a starting segment) is durable before an anchor is made, so that a dead run's anchor is known to be nobody's; the anchor is
+ *   1. Intent (lineage.json with a starting segment) is durable before an anchor is made, so that a dead run's anchor is known to be
+ *      nobody's; the anchor is
  *      durable (full.start.json, catalogue) before the first row.
- *   2. The first anchor stays: a run that finds a filling segment goes on with its anchor and its done tables. A run that finds an intent begins a segment of its
+ *   2. The first anchor stays: a run that finds a filling segment goes on with its anchor and its done tables. A run that finds an
+ *      intent begins a segment of its
  *      own, so that a run which was only thought dead cannot finish that one.
  *   3. Every step of the catalogue is a conditional put from what this run saw; whoever loses has changed nothing.
  *   4. A table counts as done when its done object is durable; rows of an attempt without one are nobody's. */
@@ -22,12 +24,13 @@ struct full {
     char seg[CHAIN_SEG], id[CHAIN_ID];
     enum compression compression;
     uint64_t chunk_rows;
-    bool others_intent;       /* found by a probe: begin a segment of our own */
-    bool full_seen;           /* full.json was there when we began: a run died between it and the catalogue */
+    bool others_intent; /* found by a probe: begin a segment of our own */
+    bool full_seen;     /* full.json was there when we began: a run died between it and the catalogue */
     struct opening o;
-    struct catalog *cat;      /* set once the anchor is durable */
-    pthread_mutex_t lock;     /* done */
-    struct full_entry *done; size_t ndone, cap_done;
+    struct catalog *cat;  /* set once the anchor is durable */
+    pthread_mutex_t lock; /* done */
+    struct full_entry *done;
+    size_t ndone, cap_done;
 };
 struct full_table {
     struct full *f;
@@ -55,8 +58,12 @@ static struct full *full_new(struct store *st, const struct full_opts *o, struct
     return f;
 }
 
-const char *full_segment(const struct full *f) { return f->seg; }
-const char *full_lineage(const struct full *f) { return f->lin.id; }
+const char *full_segment(const struct full *f) {
+    return f->seg;
+}
+const char *full_lineage(const struct full *f) {
+    return f->lin.id;
+}
 void full_anchor(const struct full *f, struct pos *anchor, const struct catalog **c) {
     *anchor = f->o.anchor;
     *c = f->cat;
@@ -83,7 +90,10 @@ static int add_done(struct full *f, uint32_t table, const char *attempt, const c
     if (f->ndone == f->cap_done) {
         size_t cap = f->cap_done ? f->cap_done * 2 : 16;
         struct full_entry *more = mem_resize(f->done, cap * sizeof *more, e);
-        if (more == NULL) { rc = -1; goto out; }
+        if (more == NULL) {
+            rc = -1;
+            goto out;
+        }
         f->done = more;
         f->cap_done = cap;
     }
@@ -99,7 +109,9 @@ out:
 
 /* ---- begin ---- */
 
-static const char *text(const char *s) { return s ? s : ""; }
+static const char *text(const char *s) {
+    return s ? s : "";
+}
 
 static int lost(const struct full *f, struct err *e) {
     err_set(e, CODE_CHAIN_CONFLICT, "another process is taking a full into '%s', or replaced the chain there", f->st->url);
@@ -107,25 +119,31 @@ static int lost(const struct full *f, struct err *e) {
 }
 
 static int exists(struct store *st, const struct lineage *l, struct err *e) {
-    err_set(e, CODE_CHAIN_EXISTS, "there is a chain with a complete full at '%s': lineage %.12s, %llu links", st->url, l->id, (unsigned long long)lineage_count(l));
+    err_set(e, CODE_CHAIN_EXISTS, "there is a chain with a complete full at '%s': lineage %.12s, %llu links", st->url, l->id,
+            (unsigned long long)lineage_count(l));
     return err_hint(e, "extend it with `sluice backup incremental`, or replace it with --force-overwrite");
 }
 
 /* Would this run go on with what that run began? */
 static int same_job(struct store *st, const struct lineage *l, const struct full_opts *o, struct err *e) {
     if (strcmp(l->engine, text(o->source_engine)) != 0 || strcmp(l->identity, text(o->source_identity)) != 0) {
-        err_set(e, CODE_SOURCE_CHANGED, "the unfinished full at '%s' is of another source: '%s', not '%s'", st->url, l->identity, text(o->source_identity));
+        err_set(e, CODE_SOURCE_CHANGED, "the unfinished full at '%s' is of another source: '%s', not '%s'", st->url, l->identity,
+                text(o->source_identity));
         return err_hint(e, "run it with its own source, choose another place, or replace it with --force-overwrite");
     }
     if (strcmp(l->slot, text(o->slot_name)) != 0 || l->extendable != o->extendable) {
-        err_set(e, CODE_CHAIN_EXISTS, "the unfinished full at '%s' was begun with slot '%s', this run has '%s'", st->url, l->slot[0] ? l->slot : "(none)",
-                text(o->slot_name)[0] ? o->slot_name : "(none)");
+        err_set(e, CODE_CHAIN_EXISTS, "the unfinished full at '%s' was begun with slot '%s', this run has '%s'", st->url,
+                l->slot[0] ? l->slot : "(none)", text(o->slot_name)[0] ? o->slot_name : "(none)");
         return err_hint(e, "run it with the flags it was begun with, or replace it with --force-overwrite");
     }
     return 0;
 }
 
-struct find_done { struct full *f; struct err *e; bool failed; };
+struct find_done {
+    struct full *f;
+    struct err *e;
+    bool failed;
+};
 
 static int find_done(void *arg, const char *path, uint64_t size, int64_t mtime_us) {
     struct find_done *x = arg;
@@ -151,7 +169,10 @@ static int resume(struct full *f, struct err *e) {
     memcpy(f->seg, f->lin.segments[0].id, CHAIN_SEG);
     path_full_start(path, f->seg);
     if (doc_load(f->st, path, &b, e) < 0 || link_id(f->lin.id, b.p, b.n, id, e) < 0) goto out;
-    if (f->lin.nlinks == 0 || strcmp(id, f->lin.links[0].id) != 0) { doc_bad(e, path, "its id is not the one in the catalogue"); goto out; }
+    if (f->lin.nlinks == 0 || strcmp(id, f->lin.links[0].id) != 0) {
+        doc_bad(e, path, "its id is not the one in the catalogue");
+        goto out;
+    }
     memcpy(f->id, id, CHAIN_ID);
     if (opening_parse(b.p, b.n, path, &f->o, e) < 0 || opening_catalog(f->st, &f->o, &f->cat, e) < 0) goto out;
     snprintf(path, sizeof path, "seg-%s/done/", f->seg);
@@ -179,7 +200,10 @@ int full_probe(struct store *st, const struct full_opts *o, enum full_found *fou
         full_close(f);
         return 0;
     }
-    if (!there) { full_close(f); return 0; }
+    if (!there) {
+        full_close(f);
+        return 0;
+    }
     const struct lineage_segment *first = &f->lin.segments[0];
     if (f->lin.nsegments == 1 && first->state == SEGMENT_STARTING) {
         *found = FULL_INTENT;
@@ -193,7 +217,11 @@ int full_probe(struct store *st, const struct full_opts *o, enum full_found *fou
         *out = f;
         return 0;
     }
-    if (o->force_overwrite) { *found = FULL_COMPLETE; full_close(f); return 0; }
+    if (o->force_overwrite) {
+        *found = FULL_COMPLETE;
+        full_close(f);
+        return 0;
+    }
     if (f->lin.nsegments > 1 || first->state == SEGMENT_COMPLETE) {
         *found = FULL_COMPLETE;
         exists(st, &f->lin, e);
@@ -221,9 +249,14 @@ static int intend(struct full *f, const struct lineage *who, const char *etag, s
     memcpy(next.replaced, who->replaced, sizeof next.replaced);
     next.nreplaced = who->nreplaced;
     memcpy(next.id, who->id, sizeof next.id);
-    if ((!next.id[0] && chain_random_hex(next.id, 16, e) < 0) || chain_random_hex(seg, 8, e) < 0 || lineage_add_segment(&next, seg, SEGMENT_STARTING, 0, e) < 0) goto out;
+    if ((!next.id[0] && chain_random_hex(next.id, 16, e) < 0) || chain_random_hex(seg, 8, e) < 0 ||
+        lineage_add_segment(&next, seg, SEGMENT_STARTING, 0, e) < 0)
+        goto out;
     if (lineage_put(f->st, &next, etag, &won, f->etag, e) < 0) goto out;
-    if (!won) { lost(f, e); goto out; }
+    if (!won) {
+        lost(f, e);
+        goto out;
+    }
     lineage_free(&f->lin);
     f->lin = next;
     memset(&next, 0, sizeof next);
@@ -238,11 +271,12 @@ out:
 static void replaces(struct lineage *who, const char *p, size_t n) {
     struct lineage old;
     struct err ignore = {0};
-    if (lineage_parse(p, n, &old, &ignore) < 0) return; /* unreadable: nothing can be said of it */
+    if (lineage_parse(p, n, &old, &ignore) < 0) return;  /* unreadable: nothing can be said of it */
     if (strcmp(old.id, who->id) == 0) who->id[0] = '\0'; /* a new chain is never mistaken for the old one */
     memcpy(who->replaced[0], old.id, CHAIN_LINEAGE);
     who->nreplaced = 1;
-    for (size_t i = 0; i < old.nreplaced && who->nreplaced < LINEAGE_REPLACED; i++) memcpy(who->replaced[who->nreplaced++], old.replaced[i], CHAIN_LINEAGE);
+    for (size_t i = 0; i < old.nreplaced && who->nreplaced < LINEAGE_REPLACED; i++)
+        memcpy(who->replaced[who->nreplaced++], old.replaced[i], CHAIN_LINEAGE);
     lineage_free(&old);
 }
 
@@ -254,7 +288,8 @@ int full_intend(struct store *st, const struct full_opts *o, struct full **out, 
     bool found, same;
     *out = NULL;
     if (f == NULL) return -1;
-    if (strlen(text(o->source_engine)) >= sizeof who.engine || strlen(text(o->source_identity)) >= sizeof who.identity || strlen(text(o->slot_name)) >= sizeof who.slot) {
+    if (strlen(text(o->source_engine)) >= sizeof who.engine || strlen(text(o->source_identity)) >= sizeof who.identity ||
+        strlen(text(o->slot_name)) >= sizeof who.slot) {
         err_set(e, CODE_INTERNAL, "the source's name, identity or slot is too long");
         goto fail;
     }
@@ -271,7 +306,8 @@ int full_intend(struct store *st, const struct full_opts *o, struct full **out, 
     if (st->ops->get(st, path, MiB(64), NULL, &b, etag, &found, &same, e) < 0) goto fail;
     if (found && !o->force_overwrite) {
         if (lineage_parse(b.p ? b.p : "", b.n, &there, e) < 0) goto fail;
-        bool intent = there.nsegments == 1 && there.segments[0].state == SEGMENT_STARTING, complete = there.segments[0].state == SEGMENT_COMPLETE;
+        bool intent = there.nsegments == 1 && there.segments[0].state == SEGMENT_STARTING,
+             complete = there.segments[0].state == SEGMENT_COMPLETE;
         if (complete) exists(st, &there, e);
         else if (!intent) lost(f, e);
         lineage_free(&there);
@@ -288,7 +324,8 @@ fail:
     return -1;
 }
 
-/* One conditional step of the catalogue. `fits` says whether l is still what the step starts from (0), is already past it (1) or is another's (-1). */
+/* One conditional step of the catalogue. `fits` says whether l is still what the step starts from (0), is already past it (1) or is
+ * another's (-1). */
 static int step(struct full *f, int (*fits)(const struct full *f, const struct lineage *l, const void *arg),
                 int (*make)(struct full *f, struct lineage *next, const void *arg, struct err *e), const void *arg, struct err *e) {
     for (int try = 0; try < 8; try++) {
@@ -312,7 +349,10 @@ static int step(struct full *f, int (*fits)(const struct full *f, const struct l
         struct lineage now;
         if (lineage_get(f->st, NULL, &now, etag, &found, &same, e) < 0) return -1;
         if (!found) return lost(f, e);
-        if (strcmp(now.id, f->lin.id) != 0) { lineage_free(&now); return lost(f, e); }
+        if (strcmp(now.id, f->lin.id) != 0) {
+            lineage_free(&now);
+            return lost(f, e);
+        }
         lineage_free(&f->lin);
         f->lin = now;
         memcpy(f->etag, etag, STORE_ETAG);
@@ -344,10 +384,12 @@ static int number_tables(struct full *f, const struct catalog *c, struct registr
     if (registry_init(r, e) < 0) return -1;
     for (size_t i = 0; i < c->ntables; i++) {
         struct shape *s = c->tables[i];
-        if (registry_find(r, s->oid, s->ns, s->name)) return err_set(e, CODE_INTERNAL, "table '%s' is in the catalogue twice", shape_label(s, label));
+        if (registry_find(r, s->oid, s->ns, s->name))
+            return err_set(e, CODE_INTERNAL, "table '%s' is in the catalogue twice", shape_label(s, label));
         if (doc_put_shape(f->st, s, e) < 0 || registry_set(r, (uint32_t)i + 1, s->oid, s->ns, s->name, s->digest, e) < 0) return -1;
     }
-    for (size_t i = 0; i < c->ntables; i++) c->tables[i]->table = (uint32_t)i + 1;
+    for (size_t i = 0; i < c->ntables; i++)
+        c->tables[i]->table = (uint32_t)i + 1;
     return 0;
 }
 
@@ -358,7 +400,8 @@ int full_start(struct full *f, const struct pos *anchor, const struct catalog *c
     char path[CHAIN_PATH];
     int rc = -1;
     if (f->cat) return err_set(e, CODE_INTERNAL, "this full has started already");
-    if (!pos_is_set(anchor) || strcmp(anchor->engine, f->lin.engine) != 0) return err_set(e, CODE_INTERNAL, "the anchor '%s' is not of '%s'", anchor->token, f->lin.engine);
+    if (!pos_is_set(anchor) || strcmp(anchor->engine, f->lin.engine) != 0)
+        return err_set(e, CODE_INTERNAL, "the anchor '%s' is not of '%s'", anchor->token, f->lin.engine);
     if (f->others_intent) {
         struct lineage who;
         if (lineage_copy(&f->lin, &who, e) < 0) goto out;
@@ -400,14 +443,16 @@ out:
 
 static const struct registry_table *table_of(const struct full *f, const struct shape *t) {
     const struct registry_table *x = t->table ? registry_get(&f->o.tables, t->table) : NULL;
-    if (x == NULL || x->oid != t->oid || strcmp(x->name, t->name) != 0 || strcmp(x->ns, t->ns) != 0) x = registry_find(&f->o.tables, t->oid, t->ns, t->name);
+    if (x == NULL || x->oid != t->oid || strcmp(x->name, t->name) != 0 || strcmp(x->ns, t->ns) != 0)
+        x = registry_find(&f->o.tables, t->oid, t->ns, t->name);
     return x;
 }
 
 static int same_shape(const struct full *f, const struct shape *t, const struct registry_table *x, struct err *e) {
     char label[160];
     if (x && strcmp(x->digest, t->digest) == 0) return 0;
-    err_set(e, CODE_SHAPE_CHANGED, "table '%s' %s since the full at '%s' was begun", shape_label(t, label), x ? "changed shape" : "is new", f->st->url);
+    err_set(e, CODE_SHAPE_CHANGED, "table '%s' %s since the full at '%s' was begun", shape_label(t, label), x ? "changed shape" : "is new",
+            f->st->url);
     return err_hint(e, "the unfinished full cannot go on: begin anew with --force-overwrite");
 }
 
@@ -423,7 +468,8 @@ int full_match(struct full *f, const struct catalog *c, struct err *e) {
     for (size_t i = 0; i < f->o.tables.n; i++) {
         const struct registry_table *x = &f->o.tables.v[i];
         size_t k = 0;
-        while (k < c->ntables && c->tables[k]->table != x->table) k++;
+        while (k < c->ntables && c->tables[k]->table != x->table)
+            k++;
         if (k < c->ntables) continue;
         err_set(e, CODE_SHAPE_CHANGED, "table '%s.%s' is gone, or left out, since the full at '%s' was begun", x->ns, x->name, f->st->url);
         return err_hint(e, "run it with the table filters it was begun with, or begin anew with --force-overwrite");
@@ -438,7 +484,8 @@ void full_table_abort(struct full_table *ft) {
     mem_free(ft);
 }
 
-int full_table_begin(struct full *f, const struct shape *t, const struct pos *snap, enum rows_encoding enc, struct full_table **out, struct err *e) {
+int full_table_begin(struct full *f, const struct shape *t, const struct pos *snap, enum rows_encoding enc, struct full_table **out,
+                     struct err *e) {
     const struct registry_table *x;
     struct full_table *ft;
     *out = NULL;
@@ -446,7 +493,8 @@ int full_table_begin(struct full *f, const struct shape *t, const struct pos *sn
     x = table_of(f, t);
     if (same_shape(f, t, x, e) < 0) return -1;
     enum pos_order o = pos_compare(&f->o.anchor, snap);
-    if (o != POS_LESS && o != POS_EQUAL) return err_set(e, CODE_INTERNAL, "a snapshot at '%s' is before the anchor at '%s'", snap->token, f->o.anchor.token);
+    if (o != POS_LESS && o != POS_EQUAL)
+        return err_set(e, CODE_INTERNAL, "a snapshot at '%s' is before the anchor at '%s'", snap->token, f->o.anchor.token);
     if (full_table_done(f, x->table)) return err_set(e, CODE_INTERNAL, "table '%s.%s' is done already", x->ns, x->name);
     if ((ft = mem_alloc(sizeof *ft, e)) == NULL) return -1;
     ft->f = f;
@@ -470,7 +518,8 @@ fail:
 int full_table_put(struct full_table *ft, const char *p, size_t n, uint64_t rows, struct err *e) {
     size_t at = ft->w.raw.n;
     if (rows == 0 && n == 0) return 0;
-    if (rows == 0 || n == 0 || rows > UINT32_MAX) return err_set(e, CODE_INTERNAL, "a block of %zu bytes and %llu rows", n, (unsigned long long)rows);
+    if (rows == 0 || n == 0 || rows > UINT32_MAX)
+        return err_set(e, CODE_INTERNAL, "a block of %zu bytes and %llu rows", n, (unsigned long long)rows);
     if (n > FORMAT_MAX_RECORD)
         return err_set(e, CODE_LIMIT, "a row of table %u has %zu bytes, at most %zu can be stored", ft->d.table, n, FORMAT_MAX_RECORD);
     if (buf_add(&ft->w.raw, p, n, e) < 0 || chunk_fit(&ft->w, at, e) < 0) return -1;
@@ -490,7 +539,8 @@ int full_table_end(struct full_table *ft, uint64_t *rows, uint64_t *raw_bytes, u
     memset(&ft->w.done, 0, sizeof ft->w.done);
     if (done_format(d, ft->f->compression, &b, e) < 0 || sha256_hex(b.p, b.n, digest, e) < 0) goto out;
     path_done(path, d->segment, d->table, d->attempt);
-    if (doc_put_new(ft->f->st, path, &b, e) < 0 || FAULT("chain.done_put", e) < 0 || add_done(ft->f, d->table, d->attempt, digest, e) < 0) goto out;
+    if (doc_put_new(ft->f->st, path, &b, e) < 0 || FAULT("chain.done_put", e) < 0 || add_done(ft->f, d->table, d->attempt, digest, e) < 0)
+        goto out;
     if (rows) *rows = d->rows;
     if (raw_bytes) *raw_bytes = d->raw_bytes;
     if (stored_bytes) *stored_bytes = d->stored_bytes;
@@ -525,7 +575,8 @@ static int by_table(const void *a, const void *b) {
 
 /* full.json as it is to be in the catalogue: ours, or one that a run left which died before the catalogue. */
 static int full_put(struct full *f, const struct object *sequences, size_t nsequences, char digest[DIGEST_HEX], struct err *e) {
-    struct full_doc doc = {.tables = f->done, .ntables = f->ndone, .sequences = (struct object *)(uintptr_t)sequences, .nsequences = nsequences};
+    struct full_doc doc = {
+        .tables = f->done, .ntables = f->ndone, .sequences = (struct object *)(uintptr_t)sequences, .nsequences = nsequences};
     struct full_doc left = {0};
     struct buf b = BUF_INIT(FORMAT_DOC_MAX);
     char path[CHAIN_PATH];
@@ -541,7 +592,10 @@ static int full_put(struct full *f, const struct object *sequences, size_t nsequ
         goto out;
     }
     if (full_doc_load(f->st, f->seg, &left, digest, e) < 0) goto out;
-    if (strcmp(left.opening, f->id) != 0 || left.ntables != f->o.tables.n) { doc_bad(e, path, "it is of another opening"); goto out; }
+    if (strcmp(left.opening, f->id) != 0 || left.ntables != f->o.tables.n) {
+        doc_bad(e, path, "it is of another opening");
+        goto out;
+    }
     rc = 0;
 out:
     full_doc_free(&left);

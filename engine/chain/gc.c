@@ -1,8 +1,10 @@
 /* DESIGN: what nobody refers to.
  *   1. All references are read before anything is removed; one that cannot be read ends the run with nothing removed.
- *   2. Kept: what the catalogue names, directly or not; everything in a segment whose full is not complete (its run may be alive); everything younger than the
+ *   2. Kept: what the catalogue names, directly or not; everything in a segment whose full is not complete (its run may be alive);
+ *      everything younger than the
  *      age; and every name that is not one of the format's.
- *   3. The catalogue is read again before the first removal. What a writer of that age has not catalogued yet can be lost to it, and it notices (chunks_there
+ *   3. The catalogue is read again before the first removal. What a writer of that age has not catalogued yet can be lost to it, and it
+ *      notices (chunks_there
  *      in link.c): so the age is a promise that no run takes that long. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +15,10 @@
 #include "engine/chain/full.h"
 
 /* A set of texts of at most 64 characters. */
-struct names { char (*v)[DIGEST_HEX]; size_t n, cap; };
+struct names {
+    char (*v)[DIGEST_HEX];
+    size_t n, cap;
+};
 
 static int names_add(struct names *s, const char *text, struct err *e) {
     if (s->n && strcmp(s->v[s->n - 1], text) == 0) return 0;
@@ -28,7 +33,9 @@ static int names_add(struct names *s, const char *text, struct err *e) {
     return 0;
 }
 
-static int by_text(const void *a, const void *b) { return strcmp(a, b); }
+static int by_text(const void *a, const void *b) {
+    return strcmp(a, b);
+}
 
 /* Sorted, each once: called now and then while adding, so that a long chain of the same shapes stays small. */
 static void names_settle(struct names *s) {
@@ -40,19 +47,26 @@ static void names_settle(struct names *s) {
     s->n = out + 1;
 }
 
-static bool names_has(const struct names *s, const char *text) { return s->n && bsearch(text, s->v, s->n, sizeof *s->v, by_text); }
+static bool names_has(const struct names *s, const char *text) {
+    return s->n && bsearch(text, s->v, s->n, sizeof *s->v, by_text);
+}
 
 struct gc {
     struct chain *c;
     struct names shapes, pages, done; /* done: "segment/table-attempt" */
-    char (*attempts)[CHAIN_ATTEMPT]; uint64_t first; /* by entry */
+    char (*attempts)[CHAIN_ATTEMPT];
+    uint64_t first; /* by entry */
     int64_t before_us;
     bool dry, failed;
     void (*say)(void *arg, const char *path, uint64_t size);
     void *arg;
     struct gc_report *r;
     struct err *e;
-    struct { char (*path)[CHAIN_PATH]; uint64_t *size; size_t n, cap; } doomed;
+    struct {
+        char (*path)[CHAIN_PATH];
+        uint64_t *size;
+        size_t n, cap;
+    } doomed;
 };
 
 /* ---- what is referred to ---- */
@@ -81,7 +95,10 @@ static int segment_refs(struct gc *g, const struct lineage_segment *s, struct er
     int rc = 0;
     if (s->state != SEGMENT_COMPLETE) return 0;
     if (full_doc_load(g->c->st, s->id, &doc, digest, e) < 0) return -1;
-    if (strcmp(digest, s->full) != 0) { full_doc_free(&doc); return doc_bad(e, "full.json", "segment '%s': its digest is not the catalogue's", s->id); }
+    if (strcmp(digest, s->full) != 0) {
+        full_doc_free(&doc);
+        return doc_bad(e, "full.json", "segment '%s': its digest is not the catalogue's", s->id);
+    }
     for (size_t i = 0; i < doc.ntables && rc == 0; i++) {
         snprintf(name, sizeof name, "%s/%u-%s", s->id, doc.tables[i].table, doc.tables[i].attempt);
         rc = names_add(&g->done, name, e);
@@ -117,7 +134,8 @@ static int refs_read(struct gc *g, struct err *e) {
     const struct lineage *l = &g->c->lin;
     g->first = l->npages ? l->pages[0].first : l->nlinks ? l->links[0].n : 0;
     uint64_t count = lineage_count(l) - g->first;
-    if ((g->attempts = mem_alloc((size_t)(count + 1) * sizeof *g->attempts, e)) == NULL || pages_of(g, l->pages, l->npages, e) < 0) return -1;
+    if ((g->attempts = mem_alloc((size_t)(count + 1) * sizeof *g->attempts, e)) == NULL || pages_of(g, l->pages, l->npages, e) < 0)
+        return -1;
     for (size_t i = 0; i < l->nsegments; i++)
         if (segment_refs(g, &l->segments[i], e) < 0) return -1;
     for (uint64_t n = g->first; n < g->first + count; n++)
@@ -168,7 +186,10 @@ static bool garbage(const struct gc *g, const char *path) {
 
 static int look(void *arg, const char *path, uint64_t size, int64_t mtime_us) {
     struct gc *g = arg;
-    if (!garbage(g, path) || mtime_us > g->before_us || strlen(path) >= CHAIN_PATH) { g->r->kept++; return 0; }
+    if (!garbage(g, path) || mtime_us > g->before_us || strlen(path) >= CHAIN_PATH) {
+        g->r->kept++;
+        return 0;
+    }
     if (g->doomed.n == g->doomed.cap) {
         size_t cap = g->doomed.cap ? g->doomed.cap * 2 : 64;
         void *paths = mem_resize(g->doomed.path, cap * sizeof *g->doomed.path, g->e);
@@ -200,7 +221,8 @@ static int sweep(struct gc *g, struct err *e) {
     return 0;
 }
 
-int chain_gc(struct chain *c, int64_t age_us, bool dry, void (*say)(void *arg, const char *path, uint64_t size), void *arg, struct gc_report *r, struct err *e) {
+int chain_gc(struct chain *c, int64_t age_us, bool dry, void (*say)(void *arg, const char *path, uint64_t size), void *arg,
+             struct gc_report *r, struct err *e) {
     struct gc g = {.c = c, .before_us = chain_hooks.now_us() - age_us, .dry = dry, .say = say, .arg = arg, .r = r, .e = e};
     int rc = -1;
     memset(r, 0, sizeof *r);

@@ -1,6 +1,8 @@
 /* DESIGN: the catalogue in memory and in the store.
- *   1. What lineage_parse accepts is whole: entries without holes, seqs that never go back, segments that begin at entries, an end that has a position.
- *   2. It stays under 64 KiB at any length: at most page_links entries and about page_refs references; the oldest go into pages, pages into pages.
+ *   1. What lineage_parse accepts is whole: entries without holes, seqs that never go back, segments that begin at entries, an end that
+ *      has a position.
+ *   2. It stays under 64 KiB at any length: at most page_links entries and about page_refs references; the oldest go into pages, pages
+ *      into pages.
  *   3. A page is durable before the catalogue that refers to it, and is known by the digest of its bytes. */
 #include "engine/chain/lineage.h"
 
@@ -52,9 +54,13 @@ uint64_t lineage_count(const struct lineage *l) {
     return l->npages ? l->pages[l->npages - 1].first + l->pages[l->npages - 1].count : 0;
 }
 
-const struct lineage_link *lineage_tip(const struct lineage *l) { return l->nlinks ? &l->links[l->nlinks - 1] : NULL; }
+const struct lineage_link *lineage_tip(const struct lineage *l) {
+    return l->nlinks ? &l->links[l->nlinks - 1] : NULL;
+}
 
-uint64_t lineage_inline_start(const struct lineage *l) { return l->npages ? l->pages[l->npages - 1].end_seq : 0; }
+uint64_t lineage_inline_start(const struct lineage *l) {
+    return l->npages ? l->pages[l->npages - 1].end_seq : 0;
+}
 
 int lineage_add_segment(struct lineage *l, const char *id, enum segment_state state, uint64_t first, struct err *e) {
     struct lineage_segment *s = mem_resize(l->segments, (l->nsegments + 1) * sizeof *s, e);
@@ -132,7 +138,8 @@ int lineage_format(const struct lineage *l, struct buf *b, struct err *e) {
     if (l->nreplaced) {
         jw_key(&j, "replaced");
         jw_arr(&j);
-        for (size_t i = 0; i < l->nreplaced; i++) jw_str(&j, l->replaced[i]);
+        for (size_t i = 0; i < l->nreplaced; i++)
+            jw_str(&j, l->replaced[i]);
         jw_arr_end(&j);
     }
     if (doc_end(&j, e) < 0) return -1;
@@ -140,7 +147,8 @@ int lineage_format(const struct lineage *l, struct buf *b, struct err *e) {
     return 0;
 }
 
-static int read_links(const json_t *o, struct lineage_link **out, size_t *n, uint64_t next, uint64_t end_seq, const char *what, struct err *e) {
+static int read_links(const json_t *o, struct lineage_link **out, size_t *n, uint64_t next, uint64_t end_seq, const char *what,
+                      struct err *e) {
     json_t *a, *x;
     size_t i;
     uint64_t v;
@@ -149,8 +157,9 @@ static int read_links(const json_t *o, struct lineage_link **out, size_t *n, uin
     if (*n && (*out = mem_alloc(*n * sizeof **out, e)) == NULL) return -1;
     json_array_foreach(a, i, x) {
         struct lineage_link *l = &(*out)[i];
-        if (doc_get_u64(x, "n", &l->n, what, e) < 0 || doc_get_u64(x, "end_seq", &l->end_seq, what, e) < 0 || doc_get_u64(x, "time_us", &v, what, e) < 0 ||
-            doc_get_u64(x, "bytes", &l->bytes, what, e) < 0 || doc_get_hex(x, "id", l->id, CHAIN_ID - 1, what, e) < 0 ||
+        if (doc_get_u64(x, "n", &l->n, what, e) < 0 || doc_get_u64(x, "end_seq", &l->end_seq, what, e) < 0 ||
+            doc_get_u64(x, "time_us", &v, what, e) < 0 || doc_get_u64(x, "bytes", &l->bytes, what, e) < 0 ||
+            doc_get_hex(x, "id", l->id, CHAIN_ID - 1, what, e) < 0 ||
             doc_get_text(x, "attempt", l->attempt, sizeof l->attempt, what, e) < 0)
             return -1;
         l->time_us = (int64_t)v;
@@ -213,7 +222,8 @@ static int read_replaced(const json_t *o, struct lineage *l, const char *what, s
     if (!json_is_array(a) || json_array_size(a) > LINEAGE_REPLACED) return doc_bad(e, what, "its list of replaced lineages is malformed");
     json_array_foreach(a, i, x) {
         const char *s = json_string_value(x);
-        if (!s || strlen(s) != CHAIN_LINEAGE - 1 || !chain_is_hex(s, CHAIN_LINEAGE - 1)) return doc_bad(e, what, "replaced lineage %zu is malformed", i);
+        if (!s || strlen(s) != CHAIN_LINEAGE - 1 || !chain_is_hex(s, CHAIN_LINEAGE - 1))
+            return doc_bad(e, what, "replaced lineage %zu is malformed", i);
         memcpy(l->replaced[l->nreplaced++], s, CHAIN_LINEAGE);
     }
     return 0;
@@ -227,16 +237,21 @@ int lineage_parse(const char *p, size_t n, struct lineage *l, struct err *e) {
     memset(l, 0, sizeof *l);
     if (doc_parse(p, n, what, &o, e) < 0) return -1;
     src = json_object_get(o, "source");
-    if (doc_get_hex(o, "lineage", l->id, CHAIN_LINEAGE - 1, what, e) < 0 || doc_get_text(src, "engine", l->engine, sizeof l->engine, what, e) < 0 ||
-        doc_get_text(src, "identity", l->identity, sizeof l->identity, what, e) < 0 || json_get_bool(o, "extendable", &l->extendable, what, e) < 0)
+    if (doc_get_hex(o, "lineage", l->id, CHAIN_LINEAGE - 1, what, e) < 0 ||
+        doc_get_text(src, "engine", l->engine, sizeof l->engine, what, e) < 0 ||
+        doc_get_text(src, "identity", l->identity, sizeof l->identity, what, e) < 0 ||
+        json_get_bool(o, "extendable", &l->extendable, what, e) < 0)
         goto out;
     slot = json_opt_str(src, "slot");
     if (slot && doc_get_text(src, "slot", l->slot, sizeof l->slot, what, e) < 0) goto out;
     if (read_segments(o, l, what, e) < 0 || read_pages(o, &l->pages, &l->npages, &next, what, e) < 0) goto out;
-    if (!l->npages && json_array_size(json_object_get(o, "links")) && json_get_u64(json_array_get(json_object_get(o, "links"), 0), "n", &next, what, e) < 0)
+    if (!l->npages && json_array_size(json_object_get(o, "links")) &&
+        json_get_u64(json_array_get(json_object_get(o, "links"), 0), "n", &next, what, e) < 0)
         goto out; /* the first entry may be any: earlier ones can have been pruned */
     if (read_links(o, &l->links, &l->nlinks, next, lineage_inline_start(l), what, e) < 0) goto out;
-    if (doc_get_pos(o, "tip", &l->tip, what, e) < 0 || doc_get_pos(o, "covered_to", &l->covered, what, e) < 0 || read_replaced(o, l, what, e) < 0) goto out;
+    if (doc_get_pos(o, "tip", &l->tip, what, e) < 0 || doc_get_pos(o, "covered_to", &l->covered, what, e) < 0 ||
+        read_replaced(o, l, what, e) < 0)
+        goto out;
     if (l->segments[l->nsegments - 1].state == SEGMENT_STARTING ? l->nsegments == 1 && l->nlinks : l->nlinks == 0) {
         doc_bad(e, what, "its entries do not fit its segments");
         goto out;
@@ -288,7 +303,10 @@ int lineage_put(struct store *st, const struct lineage *l, const char *if_match,
     int rc = -1;
     path_lineage(path);
     if (lineage_format(l, &b, e) < 0) goto out;
-    if (st->ops->put(st, path, b.p, b.n, if_match == NULL, if_match, &r, got, e) < 0) { err_wrap(e, "writing the catalogue at '%s'", st->url); goto out; }
+    if (st->ops->put(st, path, b.p, b.n, if_match == NULL, if_match, &r, got, e) < 0) {
+        err_wrap(e, "writing the catalogue at '%s'", st->url);
+        goto out;
+    }
     *won = r == STORE_PUT_OK;
     if (*won && etag) memcpy(etag, got, STORE_ETAG);
     rc = 0;
@@ -327,9 +345,12 @@ int lineage_leaf_load(struct store *st, const struct lineage_page *ref, struct l
     memset(leaf, 0, sizeof *leaf);
     path_page(path, ref->digest);
     if (doc_load(st, path, &b, e) < 0 || sha256_hex(b.p, b.n, digest, e) < 0) goto out;
-    if (strcmp(digest, ref->digest) != 0) { doc_bad(e, path, "its digest is %.16s…", digest); goto out; }
-    if (doc_parse(b.p, b.n, path, &o, e) < 0 || doc_get_u64(o, "level", &level, path, e) < 0 || doc_get_u64(o, "first", &leaf->first, path, e) < 0 ||
-        doc_get_u64(o, "start_seq", &leaf->start_seq, path, e) < 0)
+    if (strcmp(digest, ref->digest) != 0) {
+        doc_bad(e, path, "its digest is %.16s…", digest);
+        goto out;
+    }
+    if (doc_parse(b.p, b.n, path, &o, e) < 0 || doc_get_u64(o, "level", &level, path, e) < 0 ||
+        doc_get_u64(o, "first", &leaf->first, path, e) < 0 || doc_get_u64(o, "start_seq", &leaf->start_seq, path, e) < 0)
         goto out;
     next = leaf->first;
     if (level == 0) {
@@ -340,7 +361,10 @@ int lineage_leaf_load(struct store *st, const struct lineage_page *ref, struct l
         if (read_pages(o, &leaf->pages, &leaf->npages, &next, path, e) < 0) goto out;
         end_seq = leaf->npages ? leaf->pages[leaf->npages - 1].end_seq : 0;
         for (size_t i = 0; i < leaf->npages; i++)
-            if (leaf->pages[i].level >= level) { doc_bad(e, path, "a page refers upwards"); goto out; }
+            if (leaf->pages[i].level >= level) {
+                doc_bad(e, path, "a page refers upwards");
+                goto out;
+            }
     }
     if (level != ref->level || leaf->first != ref->first || next - leaf->first != ref->count || end_seq != ref->end_seq) {
         doc_bad(e, path, "it is not the page that the catalogue names");
@@ -356,9 +380,11 @@ out:
 
 /* Replace refs [at, at+n) of one level by one ref to a page that holds them. */
 static int fold(struct store *st, struct lineage *l, size_t at, size_t n, struct err *e) {
-    struct lineage_leaf leaf = {.first = l->pages[at].first, .start_seq = at ? l->pages[at - 1].end_seq : 0, .pages = l->pages + at, .npages = n};
+    struct lineage_leaf leaf = {
+        .first = l->pages[at].first, .start_seq = at ? l->pages[at - 1].end_seq : 0, .pages = l->pages + at, .npages = n};
     struct lineage_page ref = {.level = l->pages[at].level + 1, .first = leaf.first, .end_seq = l->pages[at + n - 1].end_seq};
-    for (size_t i = 0; i < n; i++) ref.count += l->pages[at + i].count;
+    for (size_t i = 0; i < n; i++)
+        ref.count += l->pages[at + i].count;
     if (page_put(st, &leaf, ref.level, &ref, e) < 0) return -1;
     l->pages[at] = ref;
     memmove(l->pages + at + 1, l->pages + at + n, (l->npages - at - n) * sizeof *l->pages);

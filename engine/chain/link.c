@@ -1,7 +1,10 @@
 /* DESIGN: a link being written.
- *   1. Records go into the open frame in the order they come; each gets the next seq. The shape of a row is the one in force (compared by digest), or it is our bug.
- *   2. Order of what becomes durable: chunks and shapes, then (tip looked at) the manifest, then the catalogue by If-Match. Before the last step nobody sees anything.
- *   3. The parent is the tip the handle had at link_begin. When it is no longer the tip, nothing of ours is catalogued; a put whose answer was lost is
+ *   1. Records go into the open frame in the order they come; each gets the next seq. The shape of a row is the one in force (compared
+ *      by digest), or it is our bug.
+ *   2. Order of what becomes durable: chunks and shapes, then (tip looked at) the manifest, then the catalogue by If-Match. Before the
+ *      last step nobody sees anything.
+ *   3. The parent is the tip the handle had at link_begin. When it is no longer the tip, nothing of ours is catalogued; a put whose
+ *      answer was lost is
  *      recognised by its id. */
 #include <string.h>
 
@@ -15,11 +18,12 @@
 struct link {
     struct chain *c;
     struct manifest m;
-    struct registry now;      /* in force behind the last record */
+    struct registry now; /* in force behind the last record */
     struct chunk_writer w;
     uint64_t seq;
     struct change last_commit; /* its position alone */
-    uint32_t *numbers; size_t cap_numbers; /* a truncate's tables */
+    uint32_t *numbers;
+    size_t cap_numbers; /* a truncate's tables */
 };
 
 void link_abort(struct link *l) {
@@ -45,7 +49,8 @@ static int begin_check(struct chain *c, const struct link_opts *o, struct err *e
     if (o->since == NULL) return 0;
     if (chain_find(c, o->since, &since, e) < 0) return -1;
     if (since.n == i->tip.n) return 0;
-    err_set(e, CODE_CHAIN_CONFLICT, "link '%s' is not the chain's end: that is link %llu, %.12s", o->since, (unsigned long long)i->tip.n, i->tip.id);
+    err_set(e, CODE_CHAIN_CONFLICT, "link '%s' is not the chain's end: that is link %llu, %.12s", o->since, (unsigned long long)i->tip.n,
+            i->tip.id);
     return err_hint(e, "leave --since out to go on at the end");
 }
 
@@ -87,10 +92,11 @@ static int table_of(const struct link *l, uint32_t number, const struct shape *s
     if (number == 0 && s) number = s->table;
     *out = number ? registry_get(&l->now, number) : s ? registry_find(&l->now, s->oid, s->ns, s->name) : NULL;
     if (*out == NULL)
-        return err_set(e, CODE_INTERNAL, "table '%s' (number %u) has records but is not in force in the chain", s ? shape_label(s, label) : "?", number);
+        return err_set(e, CODE_INTERNAL, "table '%s' (number %u) has records but is not in force in the chain",
+                       s ? shape_label(s, label) : "?", number);
     if (s && memcmp((*out)->digest, s->digest, DIGEST_HEX - 1) != 0)
-        return err_set(e, CODE_INTERNAL, "table '%s' has a record in shape %.12s…, but %.12s… is in force: no shape record came", shape_label(s, label), s->digest,
-                       (*out)->digest);
+        return err_set(e, CODE_INTERNAL, "table '%s' has a record in shape %.12s…, but %.12s… is in force: no shape record came",
+                       shape_label(s, label), s->digest, (*out)->digest);
     return 0;
 }
 
@@ -141,13 +147,14 @@ static int shape_number(struct link *l, const struct change *c, uint32_t *number
     if (old) {
         t = given ? registry_get(&l->now, given) : registry_find(&l->now, old->oid, old->ns, old->name);
         if (t == NULL || memcmp(t->digest, old->digest, DIGEST_HEX - 1) != 0)
-            return err_set(e, CODE_INTERNAL, "table '%s' changes from shape %.12s…, which is not the one in force (%.12s…)", shape_label(old, label), old->digest,
-                           t ? t->digest : "none");
+            return err_set(e, CODE_INTERNAL, "table '%s' changes from shape %.12s…, which is not the one in force (%.12s…)",
+                           shape_label(old, label), old->digest, t ? t->digest : "none");
         *number = t->table;
         return 0;
     }
     if ((given && registry_get(&l->now, given)) || registry_find(&l->now, s->oid, s->ns, s->name)) {
-        err_set(e, CODE_SHAPE_CHANGED, "table '%s' is new in the source, but the chain has a table of that name or identity", shape_label(s, label));
+        err_set(e, CODE_SHAPE_CHANGED, "table '%s' is new in the source, but the chain has a table of that name or identity",
+                shape_label(s, label));
         return err_hint(e, "it was dropped and made again; take a new full with `sluice backup full --force-overwrite`");
     }
     *number = l->now.next;
@@ -203,10 +210,14 @@ static int put_plain(struct link *l, struct change *c, struct err *e) {
 int link_put(struct link *l, struct change *c, struct err *e) {
     int rc;
     switch (c->op) {
-    case CHANGE_INSERT: case CHANGE_UPDATE: case CHANGE_DELETE:
+    case CHANGE_INSERT:
+    case CHANGE_UPDATE:
+    case CHANGE_DELETE:
         if ((rc = put_row(l, c, e)) == 0) l->m.row_changes++;
         break;
-    case CHANGE_BACKFILL_BEGIN: case CHANGE_BACKFILL_ROWS: case CHANGE_BACKFILL_END: rc = put_row(l, c, e); break;
+    case CHANGE_BACKFILL_BEGIN:
+    case CHANGE_BACKFILL_ROWS:
+    case CHANGE_BACKFILL_END: rc = put_row(l, c, e); break;
     case CHANGE_TRUNCATE: rc = put_truncate(l, c, e); break;
     case CHANGE_SHAPE: rc = put_shape(l, c, e); break;
     default: rc = put_plain(l, c, e); break;
@@ -216,15 +227,22 @@ int link_put(struct link *l, struct change *c, struct err *e) {
     return chunk_added(&l->w, 1, e);
 }
 
-uint64_t link_records(const struct link *l) { return l->seq - l->m.start_seq; }
-uint64_t link_row_changes(const struct link *l) { return l->m.row_changes; }
-uint64_t link_bytes(const struct link *l) { return l->w.raw_bytes + l->w.raw.n; }
+uint64_t link_records(const struct link *l) {
+    return l->seq - l->m.start_seq;
+}
+uint64_t link_row_changes(const struct link *l) {
+    return l->m.row_changes;
+}
+uint64_t link_bytes(const struct link *l) {
+    return l->w.raw_bytes + l->w.raw.n;
+}
 
 /* ---- end ---- */
 
 static int conflict(const struct link *l, struct err *e) {
     const struct chain_info *i = &l->c->info;
-    if (strcmp(i->lineage, l->m.lineage) != 0) err_set(e, CODE_CHAIN_CONFLICT, "the chain at '%s' was replaced while this link was written", l->c->st->url);
+    if (strcmp(i->lineage, l->m.lineage) != 0)
+        err_set(e, CODE_CHAIN_CONFLICT, "the chain at '%s' was replaced while this link was written", l->c->st->url);
     else
         err_set(e, CODE_CHAIN_CONFLICT, "another process extended the chain at '%s' meanwhile: its end is link %llu, %.12s", l->c->st->url,
                 (unsigned long long)i->tip.n, i->nlinks ? i->tip.id : "none");
@@ -245,7 +263,8 @@ static int chunks_there(struct link *l, struct err *e) {
     path_log_dir(dir, l->m.segment, l->m.n, l->m.attempt);
     if (l->c->st->ops->list(l->c->st, dir, count_object, &n, e) < 0) return err_wrap(e, "listing '%s'", dir);
     if (n == l->w.done.n) return 0;
-    err_set_class(e, ERR_RETRY, CODE_CHAIN_CONFLICT, "%llu of %zu chunks of this link are gone from '%s'", (unsigned long long)(l->w.done.n - n), l->w.done.n, dir);
+    err_set_class(e, ERR_RETRY, CODE_CHAIN_CONFLICT, "%llu of %zu chunks of this link are gone from '%s'",
+                  (unsigned long long)(l->w.done.n - n), l->w.done.n, dir);
     return err_hint(e, "a `sluice backup gc` with too small an age removed them; run the same command again");
 }
 
@@ -257,8 +276,8 @@ static bool is_catalogued(const struct link *l, const char *id) {
     struct lineage_link x;
     struct err ignored = {0};
     uint64_t start_seq;
-    return strcmp(l->c->info.lineage, l->m.lineage) == 0 && l->m.n < l->c->info.nlinks && chain_entry(l->c, l->m.n, &x, &start_seq, &ignored) == 0 &&
-           strcmp(x.id, id) == 0;
+    return strcmp(l->c->info.lineage, l->m.lineage) == 0 && l->m.n < l->c->info.nlinks &&
+           chain_entry(l->c, l->m.n, &x, &start_seq, &ignored) == 0 && strcmp(x.id, id) == 0;
 }
 
 static int catalogue(struct link *l, const struct lineage_link *x, struct err *e) {
@@ -274,7 +293,10 @@ static int catalogue(struct link *l, const struct lineage_link *x, struct err *e
         rc = lineage_append(c->st, &next, x, &l->m.end, e);
         if (rc == 0) rc = FAULT("chain.link_append", e);
         if (rc == 0) rc = lineage_put(c->st, &next, c->etag, &won, etag, e);
-        if (rc == 0 && won) { chain_adopt(c, &next, etag); return 0; }
+        if (rc == 0 && won) {
+            chain_adopt(c, &next, etag);
+            return 0;
+        }
         lineage_free(&next);
         if (rc < 0) return -1;
         if (chain_refresh(c, NULL, e) < 0) return -1;
@@ -290,7 +312,10 @@ int link_end(struct link *l, const struct pos *end, char id[CHAIN_ID], struct er
     char path[CHAIN_PATH];
     enum pos_order o = pos_compare(&m->start, end);
     int rc = -1;
-    if (o != POS_LESS && o != POS_EQUAL) { err_set(e, CODE_INTERNAL, "a link from %s cannot end at '%s'", m->start.token, end->token); goto out; }
+    if (o != POS_LESS && o != POS_EQUAL) {
+        err_set(e, CODE_INTERNAL, "a link from %s cannot end at '%s'", m->start.token, end->token);
+        goto out;
+    }
     if (pos_is_set(&m->last_commit) && (o = pos_compare(&m->last_commit, end)) != POS_LESS && o != POS_EQUAL) {
         err_set(e, CODE_INTERNAL, "a link that ends at %s holds a transaction at %s", end->token, m->last_commit.token);
         goto out;
@@ -304,10 +329,16 @@ int link_end(struct link *l, const struct pos *end, char id[CHAIN_ID], struct er
     m->chunks = l->w.done; /* lent */
     rc = manifest_format(m, &b, e);
     memset(&m->chunks, 0, sizeof m->chunks);
-    if (rc < 0 || link_id(m->parent, b.p, b.n, x.id, e) < 0) { rc = -1; goto out; }
+    if (rc < 0 || link_id(m->parent, b.p, b.n, x.id, e) < 0) {
+        rc = -1;
+        goto out;
+    }
     rc = -1;
     if (chain_refresh(c, NULL, e) < 0) goto out;
-    if (!is_tip(l)) { conflict(l, e); goto out; }
+    if (!is_tip(l)) {
+        conflict(l, e);
+        goto out;
+    }
     path_link(path, m->segment, m->n, m->attempt);
     if (doc_put_new(c->st, path, &b, e) < 0 || FAULT("chain.link_manifest", e) < 0 || chunks_there(l, e) < 0) goto out;
     memcpy(x.attempt, m->attempt, CHAIN_ATTEMPT);

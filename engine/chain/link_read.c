@@ -1,8 +1,11 @@
 /* DESIGN: reading a link.
- *   1. Manifest, parent and seam are checked when it is opened, each chunk as a whole before its first record, each frame's CRC before its first record.
- *   2. Seqs come from counting, and every count (frame, chunk, link) has to agree with what is recorded one level up; at the end so have the last
+ *   1. Manifest, parent and seam are checked when it is opened, each chunk as a whole before its first record, each frame's CRC before
+ *      its first record.
+ *   2. Seqs come from counting, and every count (frame, chunk, link) has to agree with what is recorded one level up; at the end so have
+ *      the last
  *      commit and the end.
- *   3. Starting inside: shape changes up to there come from the manifest, and each frame's index says which shapes it takes for granted. */
+ *   3. Starting inside: shape changes up to there come from the manifest, and each frame's index says which shapes it takes for granted.
+ *      */
 #include <string.h>
 
 #include "engine/base/mem.h"
@@ -17,15 +20,16 @@ struct link_reader {
     struct registry now;
     struct chunk_name name;
     struct record_shapes shapes;
-    uint64_t from_seq;          /* records up to here are passed over */
-    uint64_t seq;               /* of the last record looked at */
-    size_t next_change;         /* of the manifest's shape changes */
-    size_t k, frame;            /* next to open */
+    uint64_t from_seq;  /* records up to here are passed over */
+    uint64_t seq;       /* of the last record looked at */
+    size_t next_change; /* of the manifest's shape changes */
+    size_t k, frame;    /* next to open */
     struct chunk_reader *chunk;
-    const char *p; size_t n;    /* what is left of the frame */
+    const char *p;
+    size_t n; /* what is left of the frame */
     struct pos last_commit;
     bool saw_commit, skipped, done;
-    char path[CHAIN_PATH];      /* the manifest's, for messages */
+    char path[CHAIN_PATH]; /* the manifest's, for messages */
 };
 
 void link_reader_close(struct link_reader *r) {
@@ -39,20 +43,22 @@ void link_reader_close(struct link_reader *r) {
 static int in_force(void *arg, uint32_t table, const struct shape **s, struct err *e) {
     struct link_reader *r = arg;
     struct registry_table *t = registry_get(&r->now, table);
-    if (t == NULL) return err_set(e, CODE_CHUNK_CORRUPT, "record %llu is of table %u, which is not in force", (unsigned long long)r->seq, table);
+    if (t == NULL)
+        return err_set(e, CODE_CHUNK_CORRUPT, "record %llu is of table %u, which is not in force", (unsigned long long)r->seq, table);
     if (t->shape == NULL && chain_shape(r->c, t->digest, table, t->oid, &t->shape, e) < 0) return -1;
     *s = t->shape;
     return 0;
 }
 
-static int shape_change(void *arg, uint32_t table, int64_t oid, const unsigned char *before, const unsigned char *after, const struct shape **old,
-                        const struct shape **now, struct err *e) {
+static int shape_change(void *arg, uint32_t table, int64_t oid, const unsigned char *before, const unsigned char *after,
+                        const struct shape **old, const struct shape **now, struct err *e) {
     struct link_reader *r = arg;
     const struct shape_change *x = r->next_change < r->m.nchanges ? &r->m.changes[r->next_change] : NULL;
     char hex[2][DIGEST_HEX] = {"", ""};
     if (before) text_hex(before, 32, hex[0]);
     if (after) text_hex(after, 32, hex[1]);
-    if (x == NULL || x->seq != r->seq || x->table != table || x->oid != oid || strcmp(x->before, hex[0]) != 0 || strcmp(x->after, hex[1]) != 0)
+    if (x == NULL || x->seq != r->seq || x->table != table || x->oid != oid || strcmp(x->before, hex[0]) != 0 ||
+        strcmp(x->after, hex[1]) != 0)
         return err_set(e, CODE_CHUNK_CORRUPT, "record %llu is a shape change that the manifest does not list", (unsigned long long)r->seq);
     if (before && in_force(r, table, old, e) < 0) return -1;
     if (registry_apply(&r->now, x, r->path, e) < 0) return -1;
@@ -104,10 +110,12 @@ static int frame_check(struct link_reader *r, const struct chunk_frame *f, struc
         const struct registry_table *t;
         const char *digest;
         uint64_t table;
-        if (rd_varint(&rd, &table) < 0 || rd_bytes(&rd, 32, &digest) < 0) return chunk_bad(e, chunk_reader_path(r->chunk), "has a damaged index");
+        if (rd_varint(&rd, &table) < 0 || rd_bytes(&rd, 32, &digest) < 0)
+            return chunk_bad(e, chunk_reader_path(r->chunk), "has a damaged index");
         t = table <= UINT32_MAX ? registry_get(&r->now, (uint32_t)table) : NULL;
         if (memcmp(digest, t ? (const char *)t->raw : none, 32) != 0)
-            return chunk_bad(e, chunk_reader_path(r->chunk), "takes another shape of table %llu for granted than the manifest says is in force", (unsigned long long)table);
+            return chunk_bad(e, chunk_reader_path(r->chunk),
+                             "takes another shape of table %llu for granted than the manifest says is in force", (unsigned long long)table);
     }
     return 0;
 }
@@ -118,9 +126,14 @@ static int next_frame(struct link_reader *r, bool *more, struct err *e) {
     for (;;) {
         if (r->chunk && r->frame < chunk_reader_frames(r->chunk, &f)) {
             f += r->frame;
-            if (f->first + f->records - 1 <= r->from_seq) { r->frame++; r->skipped = true; continue; }
+            if (f->first + f->records - 1 <= r->from_seq) {
+                r->frame++;
+                r->skipped = true;
+                continue;
+            }
             if (r->skipped && catch_up(r, f->first - 1, e) < 0) return -1;
-            if (!r->skipped && f->first != r->seq + 1) return chunk_bad(e, chunk_reader_path(r->chunk), "does not go on where the one before it ends");
+            if (!r->skipped && f->first != r->seq + 1)
+                return chunk_bad(e, chunk_reader_path(r->chunk), "does not go on where the one before it ends");
             r->skipped = false;
             r->seq = f->first - 1;
             if (frame_check(r, f, e) < 0 || chunk_reader_frame(r->chunk, r->frame++, &r->p, &r->n, e) < 0) return -1;
@@ -129,7 +142,8 @@ static int next_frame(struct link_reader *r, bool *more, struct err *e) {
         }
         chunk_reader_close(r->chunk);
         r->chunk = NULL;
-        for (; r->k < r->m.chunks.n && r->m.chunks.v[r->k].first + r->m.chunks.v[r->k].records - 1 <= r->from_seq; r->k++) r->skipped = true;
+        for (; r->k < r->m.chunks.n && r->m.chunks.v[r->k].first + r->m.chunks.v[r->k].records - 1 <= r->from_seq; r->k++)
+            r->skipped = true;
         *more = false;
         if (r->k == r->m.chunks.n) return 0;
         if (chunk_reader_open(r->c->st, &r->name, r->k, &r->m.chunks.v[r->k], &r->chunk, e) < 0) return -1;
@@ -144,9 +158,12 @@ static int end_check(struct link_reader *r, struct err *e) {
         r->seq = r->m.end_seq;
         if (catch_up(r, r->seq, e) < 0) return -1;
     }
-    if (r->seq != r->m.end_seq) return doc_bad(e, r->path, "its chunks end at record %llu, it says %llu", (unsigned long long)r->seq, (unsigned long long)r->m.end_seq);
+    if (r->seq != r->m.end_seq)
+        return doc_bad(e, r->path, "its chunks end at record %llu, it says %llu", (unsigned long long)r->seq,
+                       (unsigned long long)r->m.end_seq);
     if (r->next_change != r->m.nchanges) return doc_bad(e, r->path, "it lists shape changes that its chunks do not hold");
-    if (r->saw_commit ? pos_compare(&r->last_commit, &r->m.last_commit) != POS_EQUAL : r->from_seq <= r->m.start_seq && pos_is_set(&r->m.last_commit))
+    if (r->saw_commit ? pos_compare(&r->last_commit, &r->m.last_commit) != POS_EQUAL
+                      : r->from_seq <= r->m.start_seq && pos_is_set(&r->m.last_commit))
         return doc_bad(e, r->path, "its last transaction is not the one it names: records are missing");
     r->done = true;
     return 0;
@@ -166,7 +183,8 @@ int link_reader_next(struct link_reader *r, struct batch *b, size_t max_bytes, s
             }
         }
         size_t len = record_length(r->p, r->n), used;
-        if (len == 0) return chunk_bad(e, chunk_reader_path(r->chunk), "holds a record that is cut after record %llu", (unsigned long long)r->seq);
+        if (len == 0)
+            return chunk_bad(e, chunk_reader_path(r->chunk), "holds a record that is cut after record %llu", (unsigned long long)r->seq);
         uint8_t op = record_op(r->p);
         r->seq++;
         if (r->seq > r->m.end_seq) return doc_bad(e, r->path, "its chunks hold more records than it says");
@@ -175,7 +193,12 @@ int link_reader_next(struct link_reader *r, struct batch *b, size_t max_bytes, s
             if (c == NULL) return -1;
             c->seq = r->seq;
             if (record_decode(r->p, len, b->arena, &r->shapes, c, e) < 0) {
-                if (e->code == CODE_CHUNK_CORRUPT) { char why[512]; memcpy(why, e->msg, sizeof why - 1); why[sizeof why - 1] = '\0'; chunk_bad(e, chunk_reader_path(r->chunk), "cannot be read: %s", why); }
+                if (e->code == CODE_CHUNK_CORRUPT) {
+                    char why[512];
+                    memcpy(why, e->msg, sizeof why - 1);
+                    why[sizeof why - 1] = '\0';
+                    chunk_bad(e, chunk_reader_path(r->chunk), "cannot be read: %s", why);
+                }
                 return -1;
             }
             if (op == CHANGE_COMMIT) {
@@ -193,4 +216,6 @@ int link_reader_next(struct link_reader *r, struct batch *b, size_t max_bytes, s
     return 0;
 }
 
-void link_reader_end(const struct link_reader *r, struct pos *end) { *end = r->m.end; }
+void link_reader_end(const struct link_reader *r, struct pos *end) {
+    *end = r->m.end;
+}

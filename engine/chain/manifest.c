@@ -1,4 +1,5 @@
-/* Writing and parsing of the documents below the catalogue. The parsers check what one document can tell alone; how documents fit each other is checked by who
+/* Writing and parsing of the documents below the catalogue. The parsers check what one document can tell alone; how documents fit each
+ * other is checked by who
  * follows the reference (chain.c, full_read.c, link_read.c). */
 #include "engine/chain/manifest.h"
 
@@ -6,7 +7,8 @@
 
 #include "engine/base/mem.h"
 
-static const char *const object_kinds[] = {[OBJECT_SCHEMA] = "schema", [OBJECT_TYPE] = "type", [OBJECT_SEQUENCE] = "sequence", [OBJECT_COLLATION] = "collation"};
+static const char *const object_kinds[] = {
+    [OBJECT_SCHEMA] = "schema", [OBJECT_TYPE] = "type", [OBJECT_SEQUENCE] = "sequence", [OBJECT_COLLATION] = "collation"};
 static const char *const encodings[] = {[0] = "", [ROWS_VALUES] = "values", [ROWS_COPY_TEXT] = "copy-text"};
 
 /* ---- chunks ---- */
@@ -44,8 +46,8 @@ static void write_chunks(struct jw *j, const struct chunk_list *l) {
 }
 
 /* Consecutive from `first`; *records and *raw are the sums. */
-static int read_chunks(const json_t *o, struct chunk_list *l, uint64_t first, uint64_t *records, uint64_t *raw, uint64_t *bytes, const char *what,
-                       struct err *e) {
+static int read_chunks(const json_t *o, struct chunk_list *l, uint64_t first, uint64_t *records, uint64_t *raw, uint64_t *bytes,
+                       const char *what, struct err *e) {
     json_t *a, *x;
     size_t i;
     *records = *raw = *bytes = 0;
@@ -56,7 +58,8 @@ static int read_chunks(const json_t *o, struct chunk_list *l, uint64_t first, ui
             doc_get_u64(x, "records", &c.records, what, e) < 0 || doc_get_u64(x, "raw", &c.raw, what, e) < 0 ||
             doc_get_u64(x, "first", &c.first, what, e) < 0)
             return -1;
-        if (c.records == 0 || c.first != first + *records) return doc_bad(e, what, "chunk %zu of its list does not follow the one before it", i);
+        if (c.records == 0 || c.first != first + *records)
+            return doc_bad(e, what, "chunk %zu of its list does not follow the one before it", i);
         *records += c.records;
         *raw += c.raw;
         *bytes += c.bytes;
@@ -91,7 +94,8 @@ static int opt_copy(const json_t *o, const char *k, const char **out, struct are
     return (*out = arena_copy(a, s, strlen(s), e)) ? 0 : -1;
 }
 
-static int read_objects(const json_t *o, const char *key, struct object **out, size_t *n, struct arena *a, const char *what, struct err *e) {
+static int read_objects(const json_t *o, const char *key, struct object **out, size_t *n, struct arena *a, const char *what,
+                        struct err *e) {
     json_t *list, *x;
     size_t i, k;
     if (doc_get_array(o, key, &list, what, e) < 0) return -1;
@@ -141,7 +145,8 @@ int opening_format(const struct opening *o, struct buf *b, struct err *e) {
     write_objects(&j, "objects", o->objects, o->nobjects);
     jw_key(&j, "warnings");
     jw_arr(&j);
-    for (size_t i = 0; i < o->nwarnings; i++) jw_str(&j, o->warnings[i]);
+    for (size_t i = 0; i < o->nwarnings; i++)
+        jw_str(&j, o->warnings[i]);
     jw_arr_end(&j);
     return doc_end(&j, e);
 }
@@ -155,22 +160,31 @@ int opening_parse(const char *p, size_t n, const char *what, struct opening *o, 
     if (doc_parse(p, n, what, &doc, e) < 0) return -1;
     if ((o->arena = arena_new(KiB(4), e)) == NULL) goto out;
     src = json_object_get(doc, "source");
-    if (doc_get_hex(doc, "lineage", o->lineage, CHAIN_LINEAGE - 1, what, e) < 0 || doc_get_hex(doc, "segment", o->segment, CHAIN_SEG - 1, what, e) < 0 ||
-        doc_get_text(doc, "parent", o->parent, sizeof o->parent, what, e) < 0 || doc_get_text(src, "engine", o->engine, sizeof o->engine, what, e) < 0 ||
+    if (doc_get_hex(doc, "lineage", o->lineage, CHAIN_LINEAGE - 1, what, e) < 0 ||
+        doc_get_hex(doc, "segment", o->segment, CHAIN_SEG - 1, what, e) < 0 ||
+        doc_get_text(doc, "parent", o->parent, sizeof o->parent, what, e) < 0 ||
+        doc_get_text(src, "engine", o->engine, sizeof o->engine, what, e) < 0 ||
         doc_get_text(src, "identity", o->identity, sizeof o->identity, what, e) < 0 || doc_get_u64(doc, "time_us", &t, what, e) < 0)
         goto out;
     if (json_opt_str(src, "slot") && doc_get_text(src, "slot", o->slot, sizeof o->slot, what, e) < 0) goto out;
     o->time_us = (int64_t)t;
     o->extendable = json_is_true(json_object_get(doc, "extendable"));
     if (doc_get_pos(doc, "anchor", &o->anchor, what, e) < 0 || registry_read(&o->tables, doc, what, e) < 0 ||
-        read_objects(doc, "objects", &o->objects, &o->nobjects, o->arena, what, e) < 0 || doc_get_array(doc, "warnings", &list, what, e) < 0)
+        read_objects(doc, "objects", &o->objects, &o->nobjects, o->arena, what, e) < 0 ||
+        doc_get_array(doc, "warnings", &list, what, e) < 0)
         goto out;
-    if (!pos_is_set(&o->anchor)) { doc_bad(e, what, "it has no anchor"); goto out; }
+    if (!pos_is_set(&o->anchor)) {
+        doc_bad(e, what, "it has no anchor");
+        goto out;
+    }
     o->nwarnings = json_array_size(list);
     if (o->nwarnings && (o->warnings = arena_zalloc(o->arena, o->nwarnings * sizeof *o->warnings, e)) == NULL) goto out;
     json_array_foreach(list, i, x) {
         const char *s = json_string_value(x);
-        if (s == NULL) { doc_bad(e, what, "a warning is no text"); goto out; }
+        if (s == NULL) {
+            doc_bad(e, what, "a warning is no text");
+            goto out;
+        }
         if ((o->warnings[i] = arena_copy(o->arena, s, strlen(s), e)) == NULL) goto out;
     }
     rc = 0;
@@ -211,8 +225,9 @@ int done_parse(const char *p, size_t n, const char *what, struct done *d, struct
     int rc = -1;
     memset(d, 0, sizeof *d);
     if (doc_parse(p, n, what, &o, e) < 0) return -1;
-    if (doc_get_hex(o, "lineage", d->lineage, CHAIN_LINEAGE - 1, what, e) < 0 || doc_get_hex(o, "segment", d->segment, CHAIN_SEG - 1, what, e) < 0 ||
-        doc_get_u64(o, "table", &table, what, e) < 0 || doc_get_hex(o, "attempt", d->attempt, CHAIN_ATTEMPT - 1, what, e) < 0 ||
+    if (doc_get_hex(o, "lineage", d->lineage, CHAIN_LINEAGE - 1, what, e) < 0 ||
+        doc_get_hex(o, "segment", d->segment, CHAIN_SEG - 1, what, e) < 0 || doc_get_u64(o, "table", &table, what, e) < 0 ||
+        doc_get_hex(o, "attempt", d->attempt, CHAIN_ATTEMPT - 1, what, e) < 0 ||
         doc_get_hex(o, "shape", d->shape, DIGEST_HEX - 1, what, e) < 0 || doc_get_pos(o, "snapshot", &d->snapshot, what, e) < 0 ||
         doc_get_text(o, "encoding", enc, sizeof enc, what, e) < 0 || doc_get_u64(o, "rows", &d->rows, what, e) < 0 ||
         doc_get_u64(o, "raw_bytes", &d->raw_bytes, what, e) < 0 || doc_get_u64(o, "stored_bytes", &d->stored_bytes, what, e) < 0 ||
@@ -221,8 +236,14 @@ int done_parse(const char *p, size_t n, const char *what, struct done *d, struct
     d->table = (uint32_t)table;
     for (size_t k = 1; k < MEM_ARRAY_LEN(encodings); k++)
         if (strcmp(enc, encodings[k]) == 0) d->encoding = (enum rows_encoding)k;
-    if (d->encoding == 0 || table == 0 || table > UINT32_MAX || !pos_is_set(&d->snapshot)) { doc_bad(e, what, "its table, snapshot or encoding is malformed"); goto out; }
-    if (records != d->rows || raw != d->raw_bytes || bytes != d->stored_bytes) { doc_bad(e, what, "its chunks do not add up to its sums"); goto out; }
+    if (d->encoding == 0 || table == 0 || table > UINT32_MAX || !pos_is_set(&d->snapshot)) {
+        doc_bad(e, what, "its table, snapshot or encoding is malformed");
+        goto out;
+    }
+    if (records != d->rows || raw != d->raw_bytes || bytes != d->stored_bytes) {
+        doc_bad(e, what, "its chunks do not add up to its sums");
+        goto out;
+    }
     rc = 0;
 out:
     json_decref(o);
@@ -266,7 +287,8 @@ int full_doc_parse(const char *p, size_t n, const char *what, struct full_doc *f
     memset(f, 0, sizeof *f);
     if (doc_parse(p, n, what, &o, e) < 0) return -1;
     if ((f->arena = arena_new(KiB(4), e)) == NULL) goto out;
-    if (doc_get_hex(o, "lineage", f->lineage, CHAIN_LINEAGE - 1, what, e) < 0 || doc_get_hex(o, "segment", f->segment, CHAIN_SEG - 1, what, e) < 0 ||
+    if (doc_get_hex(o, "lineage", f->lineage, CHAIN_LINEAGE - 1, what, e) < 0 ||
+        doc_get_hex(o, "segment", f->segment, CHAIN_SEG - 1, what, e) < 0 ||
         doc_get_hex(o, "opening", f->opening, CHAIN_ID - 1, what, e) < 0 || doc_get_u64(o, "time_us", &t, what, e) < 0 ||
         doc_get_array(o, "tables", &list, what, e) < 0)
         goto out;
@@ -278,7 +300,10 @@ int full_doc_parse(const char *p, size_t n, const char *what, struct full_doc *f
             doc_get_hex(x, "digest", f->tables[i].digest, DIGEST_HEX - 1, what, e) < 0)
             goto out;
         f->tables[i].table = (uint32_t)t;
-        if (t == 0 || t > UINT32_MAX || (i && t <= f->tables[i - 1].table)) { doc_bad(e, what, "its tables are not in order"); goto out; }
+        if (t == 0 || t > UINT32_MAX || (i && t <= f->tables[i - 1].table)) {
+            doc_bad(e, what, "its tables are not in order");
+            goto out;
+        }
     }
     if (read_objects(o, "sequences", &f->sequences, &f->nsequences, f->arena, what, e) < 0) goto out;
     rc = 0;
@@ -305,7 +330,9 @@ void manifest_free(struct manifest *m) {
 
 int manifest_add_change(struct manifest *m, const struct shape_change *c, struct err *e) {
     struct shape_change x = *c;
-    if ((x.ns = arena_copy(m->arena, c->ns, strlen(c->ns), e)) == NULL || (x.name = arena_copy(m->arena, c->name, strlen(c->name), e)) == NULL) return -1;
+    if ((x.ns = arena_copy(m->arena, c->ns, strlen(c->ns), e)) == NULL ||
+        (x.name = arena_copy(m->arena, c->name, strlen(c->name), e)) == NULL)
+        return -1;
     if (m->nchanges == m->changes_cap) {
         size_t cap = m->changes_cap ? m->changes_cap * 2 : 8;
         struct shape_change *more = mem_resize(m->changes, cap * sizeof *more, e);
@@ -366,9 +393,9 @@ static int read_changes(const json_t *o, struct manifest *m, const char *what, s
             return -1;
         c.table = (uint32_t)table;
         c.oid = json_integer_value(json_object_get(x, "oid"));
-        if (c.ns == NULL || c.name == NULL || table == 0 || table > UINT32_MAX || (c.before[0] && !chain_is_hex(c.before, DIGEST_HEX - 1)) ||
-            (c.after[0] && !chain_is_hex(c.after, DIGEST_HEX - 1)) || (!c.before[0] && !c.after[0]) || c.seq <= m->start_seq || c.seq > m->end_seq ||
-            (i && c.seq <= m->changes[i - 1].seq))
+        if (c.ns == NULL || c.name == NULL || table == 0 || table > UINT32_MAX ||
+            (c.before[0] && !chain_is_hex(c.before, DIGEST_HEX - 1)) || (c.after[0] && !chain_is_hex(c.after, DIGEST_HEX - 1)) ||
+            (!c.before[0] && !c.after[0]) || c.seq <= m->start_seq || c.seq > m->end_seq || (i && c.seq <= m->changes[i - 1].seq))
             return doc_bad(e, what, "shape change %zu of its list is malformed", i);
         if (manifest_add_change(m, &c, e) < 0) return -1;
     }
@@ -382,18 +409,22 @@ int manifest_parse(const char *p, size_t n, const char *what, struct manifest *m
     memset(m, 0, sizeof *m);
     if (doc_parse(p, n, what, &o, e) < 0) return -1;
     if (manifest_init(m, e) < 0) goto out;
-    if (doc_get_hex(o, "lineage", m->lineage, CHAIN_LINEAGE - 1, what, e) < 0 || doc_get_hex(o, "segment", m->segment, CHAIN_SEG - 1, what, e) < 0 ||
-        doc_get_u64(o, "n", &m->n, what, e) < 0 || doc_get_hex(o, "attempt", m->attempt, CHAIN_ATTEMPT - 1, what, e) < 0 ||
+    if (doc_get_hex(o, "lineage", m->lineage, CHAIN_LINEAGE - 1, what, e) < 0 ||
+        doc_get_hex(o, "segment", m->segment, CHAIN_SEG - 1, what, e) < 0 || doc_get_u64(o, "n", &m->n, what, e) < 0 ||
+        doc_get_hex(o, "attempt", m->attempt, CHAIN_ATTEMPT - 1, what, e) < 0 ||
         doc_get_hex(o, "parent", m->parent, CHAIN_ID - 1, what, e) < 0 || doc_get_u64(o, "time_us", &t, what, e) < 0 ||
         doc_get_pos(o, "start", &m->start, what, e) < 0 || doc_get_pos(o, "end", &m->end, what, e) < 0 ||
         doc_get_u64(o, "start_seq", &m->start_seq, what, e) < 0 || doc_get_u64(o, "end_seq", &m->end_seq, what, e) < 0 ||
         registry_read(&m->tables, o, what, e) < 0 || read_changes(o, m, what, e) < 0 ||
-        read_chunks(o, &m->chunks, m->start_seq + 1, &records, &raw, &bytes, what, e) < 0 || doc_get_u64(o, "records", &m->records, what, e) < 0 ||
-        doc_get_u64(o, "row_changes", &m->row_changes, what, e) < 0 || doc_get_u64(o, "raw_bytes", &m->raw_bytes, what, e) < 0 ||
-        doc_get_pos(o, "last_commit", &m->last_commit, what, e) < 0)
+        read_chunks(o, &m->chunks, m->start_seq + 1, &records, &raw, &bytes, what, e) < 0 ||
+        doc_get_u64(o, "records", &m->records, what, e) < 0 || doc_get_u64(o, "row_changes", &m->row_changes, what, e) < 0 ||
+        doc_get_u64(o, "raw_bytes", &m->raw_bytes, what, e) < 0 || doc_get_pos(o, "last_commit", &m->last_commit, what, e) < 0)
         goto out;
     m->time_us = (int64_t)t;
-    if (!pos_is_set(&m->start) || !pos_is_set(&m->end)) { doc_bad(e, what, "it has no start or no end"); goto out; }
+    if (!pos_is_set(&m->start) || !pos_is_set(&m->end)) {
+        doc_bad(e, what, "it has no start or no end");
+        goto out;
+    }
     if (records != m->records || raw != m->raw_bytes || m->end_seq - m->start_seq != m->records || m->end_seq < m->start_seq) {
         doc_bad(e, what, "its chunks do not add up to its sums");
         goto out;

@@ -1,6 +1,7 @@
 /* DESIGN: one record.
  *   1. Encoding appends to the frame's buffer and allocates nothing of its own; a record that fails leaves the buffer as it was.
- *   2. Decoding checks every length, that the body ends where the record ends, and that images have as many columns as the shape in force.
+ *   2. Decoding checks every length, that the body ends where the record ends, and that images have as many columns as the shape in
+ *      force.
  *   3. The body is copied into the batch's arena once; values point into that copy. */
 #include "engine/chain/record.h"
 
@@ -45,9 +46,11 @@ static int body(struct buf *b, const struct change *c, uint32_t table, const uin
         for (uint32_t i = 0; i < c->ntables; i++)
             if (buf_varint(b, tables[i], e) < 0) return -1;
         return 0;
-    case CHANGE_COMMIT: case CHANGE_HEARTBEAT: return buf_u64(b, (uint64_t)c->time_us, e) < 0 ? -1 : put_token(b, c->pos, e);
+    case CHANGE_COMMIT:
+    case CHANGE_HEARTBEAT: return buf_u64(b, (uint64_t)c->time_us, e) < 0 ? -1 : put_token(b, c->pos, e);
     case CHANGE_SHAPE:
-        if (buf_varint(b, table, e) < 0 || buf_u64(b, (uint64_t)(c->shape ? c->shape->oid : c->old_shape ? c->old_shape->oid : 0), e) < 0) return -1;
+        if (buf_varint(b, table, e) < 0 || buf_u64(b, (uint64_t)(c->shape ? c->shape->oid : c->old_shape ? c->old_shape->oid : 0), e) < 0)
+            return -1;
         return put_digest(b, c->old_shape, e) < 0 ? -1 : put_digest(b, c->shape, e);
     case CHANGE_SEQUENCE:
         if (c->seq_ns == NULL || c->seq_name == NULL) return err_set(e, CODE_INTERNAL, "a sequence has no name");
@@ -55,7 +58,8 @@ static int body(struct buf *b, const struct change *c, uint32_t table, const uin
             buf_u64(b, (uint64_t)c->seq_value, e) < 0)
             return -1;
         return buf_u8(b, c->seq_called ? 1 : 0, e);
-    case CHANGE_BACKFILL_BEGIN: case CHANGE_BACKFILL_END: return buf_varint(b, table, e) < 0 ? -1 : put_token(b, c->pos, e);
+    case CHANGE_BACKFILL_BEGIN:
+    case CHANGE_BACKFILL_END: return buf_varint(b, table, e) < 0 ? -1 : put_token(b, c->pos, e);
     case CHANGE_BACKFILL_ROWS:
         return buf_varint(b, table, e) < 0 || buf_varint(b, c->nrows, e) < 0 ? -1 : buf_lenstr(b, c->rows, c->rows_len, e);
     default: return err_set(e, CODE_INTERNAL, "a change has the unknown operation %u", c->op);
@@ -65,9 +69,13 @@ static int body(struct buf *b, const struct change *c, uint32_t table, const uin
 int record_encode(struct buf *b, const struct change *c, uint32_t table, const uint32_t *tables, struct err *e) {
     size_t at = b->n, n;
     if (buf_u32(b, 0, e) < 0) return -1;
-    if (body(b, c, table, tables, e) < 0) { b->n = at; return -1; }
+    if (body(b, c, table, tables, e) < 0) {
+        b->n = at;
+        return -1;
+    }
     n = b->n - at - 4;
-    for (int i = 0; i < 4; i++) b->p[at + (size_t)i] = (char)(n >> (8 * i));
+    for (int i = 0; i < 4; i++)
+        b->p[at + (size_t)i] = (char)(n >> (8 * i));
     return 0;
 }
 
@@ -80,9 +88,13 @@ size_t record_length(const char *p, size_t n) {
     return (size_t)len + 4;
 }
 
-uint8_t record_op(const char *p) { return (uint8_t)p[4]; }
+uint8_t record_op(const char *p) {
+    return (uint8_t)p[4];
+}
 
-static int bad(struct err *e, const struct change *c) { return err_set(e, CODE_CHUNK_CORRUPT, "record %llu is malformed", (unsigned long long)c->seq); }
+static int bad(struct err *e, const struct change *c) {
+    return err_set(e, CODE_CHUNK_CORRUPT, "record %llu is malformed", (unsigned long long)c->seq);
+}
 
 static int get_table(struct rd *r, struct change *c, const struct record_shapes *s, struct err *e) {
     uint64_t t;
@@ -96,7 +108,8 @@ static int get_image(struct rd *r, struct arena *a, const struct change *c, cons
     uint16_t n;
     if (row_decode(r, a, &got, &n, e) < 0) return err_wrap(e, "record %llu", (unsigned long long)c->seq);
     if (n != c->shape->ncols)
-        return err_set(e, CODE_CHUNK_CORRUPT, "record %llu has %u columns, table %u has %u", (unsigned long long)c->seq, n, c->table, c->shape->ncols);
+        return err_set(e, CODE_CHUNK_CORRUPT, "record %llu has %u columns, table %u has %u", (unsigned long long)c->seq, n, c->table,
+                       c->shape->ncols);
     *v = got;
     return 0;
 }
@@ -117,12 +130,12 @@ static int get_shape(struct rd *r, const struct record_shapes *s, struct change 
     uint64_t t, oid;
     const char *before, *after;
     size_t nb, na;
-    if (rd_varint(r, &t) < 0 || t == 0 || t > UINT32_MAX || rd_u64(r, &oid) < 0 || rd_lenstr(r, &before, &nb) < 0 || rd_lenstr(r, &after, &na) < 0 ||
-        (nb != 0 && nb != 32) || (na != 0 && na != 32) || nb + na == 0)
+    if (rd_varint(r, &t) < 0 || t == 0 || t > UINT32_MAX || rd_u64(r, &oid) < 0 || rd_lenstr(r, &before, &nb) < 0 ||
+        rd_lenstr(r, &after, &na) < 0 || (nb != 0 && nb != 32) || (na != 0 && na != 32) || nb + na == 0)
         return bad(e, c);
     c->table = (uint32_t)t;
-    return s->change(s->arg, c->table, (int64_t)oid, nb ? (const unsigned char *)before : NULL, na ? (const unsigned char *)after : NULL, &c->old_shape,
-                     &c->shape, e);
+    return s->change(s->arg, c->table, (int64_t)oid, nb ? (const unsigned char *)before : NULL, na ? (const unsigned char *)after : NULL,
+                     &c->old_shape, &c->shape, e);
 }
 
 static int get_name(struct rd *r, struct arena *a, const char **out, struct change *c, struct err *e) {
@@ -169,7 +182,8 @@ int record_decode(const char *p, size_t n, struct arena *a, const struct record_
     case CHANGE_INSERT:
         if (get_table(&r, c, s, e) < 0 || get_image(&r, a, c, &c->after, e) < 0) return -1;
         break;
-    case CHANGE_UPDATE: case CHANGE_DELETE:
+    case CHANGE_UPDATE:
+    case CHANGE_DELETE:
         if (get_table(&r, c, s, e) < 0) return -1;
         if (rd_u8(&r, &image) < 0 || image > IMAGE_FULL || (op == CHANGE_DELETE && image == IMAGE_NONE)) return bad(e, c);
         c->before_image = image;
@@ -177,7 +191,8 @@ int record_decode(const char *p, size_t n, struct arena *a, const struct record_
         if (op == CHANGE_UPDATE && get_image(&r, a, c, &c->after, e) < 0) return -1;
         break;
     case CHANGE_TRUNCATE: rc = get_truncate(&r, a, s, c, e); break;
-    case CHANGE_COMMIT: case CHANGE_HEARTBEAT:
+    case CHANGE_COMMIT:
+    case CHANGE_HEARTBEAT:
         if (rd_u64(&r, &u) < 0) return bad(e, c);
         c->time_us = (int64_t)u;
         rc = get_pos(&r, a, s, c, e);
@@ -188,7 +203,8 @@ int record_decode(const char *p, size_t n, struct arena *a, const struct record_
         if (rd_u64(&r, &u) < 0 || rd_u8(&r, &c->seq_called) < 0 || c->seq_called > 1) return bad(e, c);
         c->seq_value = (int64_t)u;
         break;
-    case CHANGE_BACKFILL_BEGIN: case CHANGE_BACKFILL_END:
+    case CHANGE_BACKFILL_BEGIN:
+    case CHANGE_BACKFILL_END:
         if (get_table(&r, c, s, e) < 0) return -1;
         rc = get_pos(&r, a, s, c, e);
         break;

@@ -36,7 +36,8 @@ static int slots_for(struct registry *r, uint32_t table, struct err *e) {
     size_t want = r->nslots ? r->nslots : 16;
     if (table < r->nslots) return 0;
     if (table >= TABLES_MAX) return err_set(e, CODE_LIMIT, "table number %u is over %u", table, TABLES_MAX);
-    while (want <= table) want *= 2;
+    while (want <= table)
+        want *= 2;
     uint32_t *more = mem_resize(r->slot, want * sizeof *more, e);
     if (more == NULL) return -1;
     memset(more + r->nslots, 0, (want - r->nslots) * sizeof *more);
@@ -77,7 +78,8 @@ int registry_set(struct registry *r, uint32_t table, int64_t oid, const char *ns
         t->ns = ns2;
         t->name = name2;
     }
-    if (strlen(digest) != DIGEST_HEX - 1 || text_unhex(digest, DIGEST_HEX - 1, t->raw) < 0) return err_set(e, CODE_INTERNAL, "'%.80s' is no digest", digest);
+    if (strlen(digest) != DIGEST_HEX - 1 || text_unhex(digest, DIGEST_HEX - 1, t->raw) < 0)
+        return err_set(e, CODE_INTERNAL, "'%.80s' is no digest", digest);
     if (strcmp(t->digest, digest) != 0) t->shape = NULL;
     memcpy(t->digest, digest, DIGEST_HEX);
     t->oid = oid;
@@ -90,7 +92,10 @@ int registry_copy(const struct registry *from, struct registry *to, struct err *
     if (registry_init(to, e) < 0) return -1;
     for (size_t i = 0; i < from->n; i++) {
         const struct registry_table *t = &from->v[i];
-        if (registry_set(to, t->table, t->oid, t->ns, t->name, t->digest, e) < 0) { registry_free(to); return -1; }
+        if (registry_set(to, t->table, t->oid, t->ns, t->name, t->digest, e) < 0) {
+            registry_free(to);
+            return -1;
+        }
         registry_get(to, t->table)->shape = t->shape;
     }
     to->next = from->next;

@@ -11,15 +11,17 @@ struct registry_table {
     int64_t oid;
     const char *ns, *name;
     char digest[DIGEST_HEX];
-    unsigned char raw[32];          /* the digest's bytes */
-    const struct shape *shape;      /* readers: loaded at the first record that needs it */
-    uint64_t frame;                 /* writers: the frame that lists it already */
+    unsigned char raw[32];     /* the digest's bytes */
+    const struct shape *shape; /* readers: loaded at the first record that needs it */
+    uint64_t frame;            /* writers: the frame that lists it already */
 };
 struct registry {
-    struct registry_table *v; size_t n, cap;
-    uint32_t *slot; size_t nslots;  /* by number: place in v plus one; 0 = not in force */
-    uint32_t next;                  /* first free number, from 1 */
-    struct arena *arena;            /* names */
+    struct registry_table *v;
+    size_t n, cap;
+    uint32_t *slot;
+    size_t nslots;       /* by number: place in v plus one; 0 = not in force */
+    uint32_t next;       /* first free number, from 1 */
+    struct arena *arena; /* names */
 };
 
 int registry_init(struct registry *r, struct err *e);
@@ -31,7 +33,7 @@ struct registry_table *registry_find(const struct registry *r, int64_t oid, cons
 /* Put table in force, or change it. digest "" takes it out of force. A number from `next` on raises next. */
 int registry_set(struct registry *r, uint32_t table, int64_t oid, const char *ns, const char *name, const char *digest, struct err *e);
 
-void registry_write(const struct registry *r, struct jw *j);   /* "next_table" and "tables" */
+void registry_write(const struct registry *r, struct jw *j); /* "next_table" and "tables" */
 int registry_read(struct registry *r, const json_t *o, const char *what, struct err *e);
 
 #endif

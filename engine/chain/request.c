@@ -1,4 +1,5 @@
-/* Stop requests and consumers' heartbeats: small objects beside the log. A stop carries a nonce, so that a run can tell a new one from what was there when it
+/* Stop requests and consumers' heartbeats: small objects beside the log. A stop carries a nonce, so that a run can tell a new one from
+ * what was there when it
  * began; a stream's name stands in hex, since names of objects know few characters (long ones by digest: a file name has an end). */
 #include <stdio.h>
 #include <string.h>
@@ -60,7 +61,10 @@ static int get_small(struct store *st, const char *path, json_t **o, struct err 
     char etag[STORE_ETAG];
     int rc = -1;
     *o = NULL;
-    if (st->ops->get(st, path, SMALL, NULL, &b, etag, &found, &same, e) < 0) { err_wrap(e, "reading '%s'", path); goto out; }
+    if (st->ops->get(st, path, SMALL, NULL, &b, etag, &found, &same, e) < 0) {
+        err_wrap(e, "reading '%s'", path);
+        goto out;
+    }
     if (found && (*o = json_parse(b.p ? b.p : "", b.n, path, e)) == NULL) goto out;
     rc = 0;
 out:
@@ -104,7 +108,14 @@ out:
     return rc;
 }
 
-struct gather { struct store *st; struct arena *a; struct consumer **v; size_t n, cap; struct err *e; bool failed; };
+struct gather {
+    struct store *st;
+    struct arena *a;
+    struct consumer **v;
+    size_t n, cap;
+    struct err *e;
+    bool failed;
+};
 
 static void text_of(const json_t *o, const char *k, char *out, size_t cap) {
     const char *s = json_opt_str(o, k);
@@ -151,7 +162,8 @@ int chain_consumers(struct store *st, struct arena *a, struct consumer **out, si
     if (st->ops->list(st, "consumers/", gather_one, &g, e) < 0 || g.failed) return -1;
     if (g.n == 0) return 0;
     if ((*out = arena_alloc(a, g.n * sizeof **out, e)) == NULL) return -1;
-    for (size_t i = 0; i < g.n; i++) (*out)[i] = *g.v[i];
+    for (size_t i = 0; i < g.n; i++)
+        (*out)[i] = *g.v[i];
     *n = g.n;
     return 0;
 }

@@ -1,5 +1,7 @@
-/* DESIGN: verify reads what a restore and a broker read, by the same functions, so that it passes exactly what they take. Shallow: every document against what
- * names it, every chunk's digest, header and index. Deep: every frame, row and record decoded, against the shape in force, and counted. */
+/* DESIGN: verify reads what a restore and a broker read, by the same functions, so that it passes exactly what they take. Shallow: every
+ * document against what
+ * names it, every chunk's digest, header and index. Deep: every frame, row and record decoded, against the shape in force, and counted.
+ * */
 #include <string.h>
 
 #include "engine/base/mem.h"
@@ -7,34 +9,57 @@
 #include "engine/chain/chunk.h"
 #include "engine/chain/full.h"
 
-struct verify { struct chain *c; struct verify_report *r; struct arena *a; struct batch b; bool deep; };
+struct verify {
+    struct chain *c;
+    struct verify_report *r;
+    struct arena *a;
+    struct batch b;
+    bool deep;
+};
 
 static int row_bad(const char *path, const struct err *why, struct err *e) {
-    if (why->code == CODE_NO_MEMORY) { *e = *why; return -1; }
+    if (why->code == CODE_NO_MEMORY) {
+        *e = *why;
+        return -1;
+    }
     return chunk_bad(e, path, "holds a row that cannot be read: %.200s", why->code ? why->msg : "it has other columns than its table");
 }
 
-static int rows_parse(struct verify *v, const struct full_table_info *t, const char *p, size_t n, uint64_t rows, const char *path, struct err *e) {
+static int rows_parse(struct verify *v, const struct full_table_info *t, const char *p, size_t n, uint64_t rows, const char *path,
+                      struct err *e) {
     struct rd r = RD(p, n);
     struct value *values;
     uint16_t cols, stored = 0;
     int rc = -1;
-    for (uint16_t i = 0; i < t->shape->ncols; i++) stored += t->shape->cols[i].generated == NULL;
+    for (uint16_t i = 0; i < t->shape->ncols; i++)
+        stored += t->shape->cols[i].generated == NULL;
     if ((values = mem_alloc((stored + 1u) * sizeof *values, e)) == NULL) return -1;
     for (uint64_t i = 0; i < rows; i++) {
         struct err why = {0};
         arena_reset(v->a);
         if (t->encoding == ROWS_VALUES) {
             struct value *got;
-            if (row_decode(&r, v->a, &got, &cols, &why) < 0 || cols != t->shape->ncols) { row_bad(path, &why, e); goto out; }
+            if (row_decode(&r, v->a, &got, &cols, &why) < 0 || cols != t->shape->ncols) {
+                row_bad(path, &why, e);
+                goto out;
+            }
             continue;
         }
         const char *line = (const char *)r.p, *end = memchr(line, '\n', RD_LEFT(&r));
-        if (end == NULL) { chunk_bad(e, path, "holds fewer rows than recorded"); goto out; }
-        if (copytext_decode(line, (size_t)(end - line), v->a, values, stored, &why) < 0) { row_bad(path, &why, e); goto out; }
+        if (end == NULL) {
+            chunk_bad(e, path, "holds fewer rows than recorded");
+            goto out;
+        }
+        if (copytext_decode(line, (size_t)(end - line), v->a, values, stored, &why) < 0) {
+            row_bad(path, &why, e);
+            goto out;
+        }
         r.p = (const uint8_t *)end + 1;
     }
-    if (RD_LEFT(&r) != 0) { chunk_bad(e, path, "holds more rows than recorded"); goto out; }
+    if (RD_LEFT(&r) != 0) {
+        chunk_bad(e, path, "holds more rows than recorded");
+        goto out;
+    }
     rc = 0;
 out:
     mem_free(values);
@@ -58,8 +83,9 @@ static int verify_table(struct verify *v, struct full_reader *fr, const struct f
         if (rc < 0) return err_wrap(e, "table '%s.%s'", t->shape->ns, t->shape->name);
         v->r->chunks++;
     }
-    if (v->deep && seen != t->rows) return err_set(e, CODE_CHUNK_CORRUPT, "table '%s.%s' has %llu rows, %llu are recorded", t->shape->ns, t->shape->name,
-                                                  (unsigned long long)seen, (unsigned long long)t->rows);
+    if (v->deep && seen != t->rows)
+        return err_set(e, CODE_CHUNK_CORRUPT, "table '%s.%s' has %llu rows, %llu are recorded", t->shape->ns, t->shape->name,
+                       (unsigned long long)seen, (unsigned long long)t->rows);
     v->r->rows += t->rows;
     v->r->bytes += t->stored_bytes;
     return 0;
@@ -71,7 +97,8 @@ static int verify_full(struct verify *v, const struct lineage_segment *s, struct
     int rc = 0;
     if (full_reader_open(v->c, s->id, &fr, e) < 0) return -1;
     size_t n = full_reader_tables(fr, &t);
-    for (size_t i = 0; i < n && rc == 0; i++) rc = verify_table(v, fr, &t[i], e);
+    for (size_t i = 0; i < n && rc == 0; i++)
+        rc = verify_table(v, fr, &t[i], e);
     full_reader_close(fr);
     return rc;
 }
@@ -84,7 +111,10 @@ static int verify_link(struct verify *v, uint64_t n, struct err *e) {
     if (chain_link(v->c, n, &li, e) < 0) goto out;
     v->r->links++;
     v->r->bytes += li.bytes;
-    if (li.opening) { rc = 0; goto out; }
+    if (li.opening) {
+        rc = 0;
+        goto out;
+    }
     if (chain_manifest(v->c, n, &m, e) < 0) goto out;
     for (size_t i = 0; i < m.tables.n; i++) {
         const struct shape *s;
@@ -110,7 +140,8 @@ static int verify_link(struct verify *v, uint64_t n, struct err *e) {
         rows += batch_rows(&v->b);
     } while (v->b.n > 0);
     if (rows != m.row_changes) {
-        err_set(e, CODE_CHUNK_CORRUPT, "it holds %llu row changes, %llu are recorded", (unsigned long long)rows, (unsigned long long)m.row_changes);
+        err_set(e, CODE_CHUNK_CORRUPT, "it holds %llu row changes, %llu are recorded", (unsigned long long)rows,
+                (unsigned long long)m.row_changes);
         goto out;
     }
     rc = 0;

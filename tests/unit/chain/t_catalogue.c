@@ -73,6 +73,8 @@ static void at_most(struct store *st) {
     lineage_add_segment(&l, "0123456789abcdef", SEGMENT_COMPLETE, 0, E);
     memset(l.segments[0].full, 'a', DIGEST_HEX - 1);
     l.covered = tip;
+    l.covered_us = INT64_MAX;
+    for (l.nreplaced = 0; l.nreplaced < LINEAGE_REPLACED; l.nreplaced++) memcpy(l.replaced[l.nreplaced], l.id, CHAIN_LINEAGE);
     l.npages = 256;
     l.pages = mem_alloc(l.npages * sizeof *l.pages, E);
     uint64_t n = 1000000000000000;
