@@ -1,5 +1,7 @@
 # sluice: builds only under build/. `make help` lists the targets.
-CC      ?= gcc
+ifeq ($(origin CC),default)
+CC      := gcc
+endif
 BUILD   ?= build
 PKGS    := sqlite3 libpq libcurl openssl libzstd lua5.4 jansson
 CSTD    := -std=gnu11

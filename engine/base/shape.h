@@ -107,7 +107,7 @@ enum object_kind { OBJECT_SCHEMA, OBJECT_TYPE, OBJECT_SEQUENCE, OBJECT_COLLATION
 struct object {
     enum object_kind kind;
     const char *ns, *name;
-    const char *sql;       /* CREATE statement, one statement */
+    const char *sql;       /* CREATE statement, one statement; empty for a sequence that an identity column brings along */
     const char *owned_by;  /* sequence: "ns.table.column" it belongs to, NULL if it stands alone */
     int64_t value;         /* sequence: last value */
     bool is_called;

@@ -56,6 +56,8 @@ int cli_print(struct buf *b, struct err *e); /* stdout; a closed or full one is 
 
 int cmd_backup_full(struct args *a, struct err *e);
 int cmd_backup_incremental(struct args *a, struct err *e);
+int cmd_stream_run(struct args *a, struct err *e);
+int cmd_stream_stop(struct args *a, struct err *e);
 int cmd_backup_list(struct args *a, struct err *e);
 int cmd_backup_show(struct args *a, struct err *e);
 int cmd_backup_verify(struct args *a, struct err *e);

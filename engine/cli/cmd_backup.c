@@ -169,6 +169,49 @@ static int adopt_unknown(struct backup *b, struct err *e) {
     return rc;
 }
 
+/* hop by hop the same entity and step as `backup incremental`, repeated on connections that stay open. */
+int cmd_stream_run(struct args *a, struct err *e) {
+    struct backup b = {0};
+    struct store *s = NULL;
+    struct chain *ch = NULL;
+    int rc = -1;
+    if (begin(a, &b, e) < 0) goto out;
+    if (a->options.rollover_us <= 0) {
+        err_set(e, CODE_USAGE, "--rollover-window must be longer than nothing");
+        goto out;
+    }
+    if (cli_chain(b.url, &s, &ch, e) < 0) {
+        if (e->code == CODE_CHAIN_MISSING) err_hint(e, "root one with `sluice backup full --chain-slot`");
+        goto out;
+    }
+    a->options.continuous = true;
+    if (cli_producer_name(a, b.c, b.url, b.name, e) < 0) goto out;
+    if (open_job(a, &b, true, e) < 0) goto out;
+    log_stream(b.name);
+    if (adopt_unknown(&b, e) < 0) goto out;
+    rc = flow_drive(b.j, DRIVE_STOP, 0, NULL, e);
+    if (rc == 0) log_info("producer ended", KV_STR("by", b.j->stopper.why));
+out:
+    chain_close(ch);
+    if (s) store_close(s);
+    backup_free(&b);
+    return rc;
+}
+
+int cmd_stream_stop(struct args *a, struct err *e) {
+    struct store *s = NULL;
+    struct chain *ch = NULL;
+    char *url = NULL;
+    int rc = -1;
+    if (cli_store_url(a, &url, e) < 0 || cli_chain(url, &s, &ch, e) < 0) goto out;
+    rc = chain_stop_put(s, CHAIN_STOP_PRODUCER, e);
+out:
+    chain_close(ch);
+    if (s) store_close(s);
+    mem_free(url);
+    return rc;
+}
+
 int cmd_backup_incremental(struct args *a, struct err *e) {
     struct backup b = {0};
     struct store *s = NULL;

@@ -83,7 +83,7 @@ int cli_store_url(struct args *a, char **url, struct err *e) {
             }
         }
     }
-    if (strncmp(a->command->path, "backup full", 11) == 0 || strncmp(a->command->path, "backup inc", 10) == 0) {
+    if (strncmp(a->command->path, "backup full", 11) == 0 || strncmp(a->command->path, "backup inc", 10) == 0 || strncmp(a->command->path, "backup str", 10) == 0) {
         un = "target";
         dn = "output-dir";
     }

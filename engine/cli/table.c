@@ -50,6 +50,9 @@ const size_t flag_count = MEM_ARRAY_LEN(flag_all);
 static const char *const f_full[] = {COMMON, "name", SOURCE, STORE_W, "chain-slot", "include-table", "exclude-table", "publish-all", "table-parallelism", "chunk-size",
                                      "compression", "force-overwrite", "dry-run", "format", NULL};
 static const char *const f_incr[] = {COMMON, "name", SOURCE, STORE_W, "since", "window", "max-changes", "chunk-size", "compression", "dry-run", "format", NULL};
+static const char *const f_stream[] = {COMMON, "name", SOURCE, STORE_W, "since", "rollover-window", "rollover-max-changes", "rollover-max-bytes", "include-empty", "rollover-hook", "policy",
+                                       "chunk-size", "compression", NULL};
+static const char *const f_sstop[] = {COMMON, STORE_W, NULL};
 static const char *const f_read[] = {COMMON, STORE_R, "format", NULL};
 static const char *const f_verify[] = {COMMON, STORE_R, "depth", "format", NULL};
 static const char *const f_gc[] = {COMMON, STORE_R, "older-than", "dry-run", "format", NULL};
@@ -70,6 +73,8 @@ static const char *const f_none[] = {NULL};
 const struct command command_all[] = {
     {"backup full", "take a full, the root of a chain", f_full, NULL, 0, 0, NULL, cmd_backup_full},
     {"backup incremental", "add a link with what changed since", f_incr, NULL, 0, 0, NULL, cmd_backup_incremental},
+    {"backup stream run", "keep a chain fed: a link per rollover, until stopped", f_stream, NULL, 0, 0, NULL, cmd_stream_run},
+    {"backup stream stop", "ask the continuous producer of a chain to end", f_sstop, NULL, 0, 0, NULL, cmd_stream_stop},
     {"backup list", "the links of a chain", f_read, NULL, 0, 0, NULL, cmd_backup_list},
     {"backup show", "one link, or the whole chain in brief", f_read, "[ID]", 0, 1, NULL, cmd_backup_show},
     {"backup verify", "prove that a chain can be restored", f_verify, NULL, 0, 0, NULL, cmd_backup_verify},

@@ -131,7 +131,7 @@ static int drive(struct job *j, enum drive_until until, uint64_t steps, struct b
         if (!tailing) return 0;
         if (j->stopper.why[0] || stopper_asked(&j->stopper)) return leave_stopped(j, did, e);
         if (until == DRIVE_DONE || (until == DRIVE_IDLE && r.idle)) return 0;
-        if (until == DRIVE_STOP && r.idle && stopper_wait(&j->stopper, j->options.poll_us)) return leave_stopped(j, did, e);
+        if (until == DRIVE_STOP && r.idle && !j->options.continuous && stopper_wait(&j->stopper, j->options.poll_us)) return leave_stopped(j, did, e);
     }
     return 0;
 }

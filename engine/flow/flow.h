@@ -15,7 +15,7 @@
 #include "engine/flow/stopper.h"
 #include "engine/lua/policy.h"
 
-enum incremental_end { END_CAUGHT_UP, END_WINDOW, END_MAX_CHANGES, END_STOPPED, END_NOTHING_NEW };
+enum incremental_end { END_CAUGHT_UP, END_WINDOW, END_MAX_CHANGES, END_STOPPED, END_NOTHING_NEW, END_MAX_BYTES };
 const char *incremental_end_name(enum incremental_end w);
 
 /* What the last step did; every step fills what it knows. */

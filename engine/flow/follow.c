@@ -1,9 +1,11 @@
-/* The producer's tick: one incremental. DESIGN.
+/* The producer's tick: one incremental, or one rollover of a continuous producer. DESIGN.
  * 1. Order of durable writes: chunks and shapes, manifest, catalogue (all in link_end), then the source is acknowledged. Never the other way round.
  * 2. A link ends at a commit: the first one at or after the source's end read at start, or the first after the window or the row limit. What was read
  *    behind it is read again next time.
  * 3. Nothing new makes no link. The progress of an idle source is made durable as covered_to, at most once a minute, before it is acknowledged.
- * 4. A tick is the whole of what was there at its start; a stop ends it at the next commit, and what it has is kept. */
+ * 4. A one-shot tick is the whole of what was there at its start; a stop ends it at the next commit, and what it has is kept.
+ * 5. A continuous producer keeps its connections and its place in the batch between ticks (job.ctx); any error drops them, and the next tick begins at
+ *    the last durable end. Its tick ends at the first commit past the rollover's window, row or byte limit. */
 #include <stdio.h>
 #include <string.h>
 
@@ -12,6 +14,7 @@
 #include "engine/base/log.h"
 #include "engine/base/mem.h"
 #include "engine/flow/flow.h"
+#include "engine/flow/hook.h"
 #include "engine/flow/mirror.h"
 
 #define BATCH_BYTES MiB(1)
@@ -25,14 +28,17 @@ struct follow {
     struct chain *chain;
     struct link *link;
     struct batch batch;
+    size_t at;             /* of the batch: the first change that no link holds yet */
     struct pos start, goal, last_commit, seen;
     int64_t until_us;
     uint64_t rows;
-    bool any; /* a record was put */
+    bool any;              /* a record was put */
+    bool in_txn;           /* the last record put is inside a source transaction */
+    bool continuous;
 };
 
 const char *incremental_end_name(enum incremental_end w) {
-    static const char *const names[] = {"caught up", "window", "max changes", "stopped", "nothing new"};
+    static const char *const names[] = {"caught up", "window", "max changes", "stopped", "nothing new", "max bytes"};
     return names[w];
 }
 
@@ -78,7 +84,7 @@ static int open_all(struct follow *f, struct err *e) {
         }
     }
     f->start = ci->tip_pos;
-    if (src->end(f->source, &f->goal, e) < 0) return -1;
+    if (!f->continuous && src->end(f->source, &f->goal, e) < 0) return -1;
     if (chain_shapes_at(f->chain, ci->nlinks, &known, &nknown, e) < 0) return -1;
     return src->stream_open(f->source, &f->start, known, nknown, &f->stream, e);
 }
@@ -89,47 +95,66 @@ static int begin_link(struct follow *f, struct err *e) {
     return link_begin(f->chain, &lo, &f->link, e);
 }
 
+/* Is the source's end, read at start, reached? A continuous producer has none. */
+static int reached(const struct follow *f, const struct pos *p, bool *yes, struct err *e) {
+    *yes = false;
+    if (f->continuous || !pos_is_set(p)) return 0;
+    enum pos_order o = pos_compare(p, &f->goal);
+    if (o == POS_UNORDERED) return err_set(e, CODE_SOURCE_CHANGED, "position '%s' does not compare with '%s'", p->token, f->goal.token);
+    *yes = o != POS_LESS;
+    return 0;
+}
+
+/* Does the link end at this commit? */
+static int ends_here(struct follow *f, bool *over, enum incremental_end *why, struct err *e) {
+    const struct options *o = &f->j->options;
+    if (reached(f, &f->last_commit, over, e) < 0) return -1;
+    if (*over) *why = END_CAUGHT_UP;
+    else if (o->max_changes && f->rows >= o->max_changes) *why = END_MAX_CHANGES;
+    else if (f->continuous && o->rollover_max_bytes && link_bytes(f->link) >= o->rollover_max_bytes) *why = END_MAX_BYTES;
+    else if (clock_mono_us() >= f->until_us) *why = END_WINDOW;
+    else if (stopper_asked(&f->j->stopper)) *why = END_STOPPED;
+    else return 0;
+    *over = true;
+    return 0;
+}
+
 /* hop 2/8: put a batch's records; *over at the commit that ends the link. */
 static int take_batch(struct follow *f, bool *over, enum incremental_end *why, struct err *e) {
-    for (size_t i = 0; i < f->batch.n && !*over; i++) {
-        struct change *c = &f->batch.v[i];
+    while (f->at < f->batch.n && !*over) {
+        struct change *c = &f->batch.v[f->at++];
         if (begin_link(f, e) < 0 || link_put(f->link, c, e) < 0) return -1;
         f->any = true;
+        f->in_txn = c->op != CHANGE_COMMIT;
         if (c->op == CHANGE_INSERT || c->op == CHANGE_UPDATE || c->op == CHANGE_DELETE) f->rows++;
         if (c->op != CHANGE_COMMIT) continue;
         f->last_commit = *c->pos;
-        enum pos_order o = pos_compare(&f->last_commit, &f->goal);
-        if (o == POS_UNORDERED) return err_set(e, CODE_SOURCE_CHANGED, "position '%s' does not compare with '%s'", f->last_commit.token, f->goal.token);
-        *over = true;
-        if (o != POS_LESS) *why = END_CAUGHT_UP;
-        else if (f->j->options.max_changes && f->rows >= f->j->options.max_changes) *why = END_MAX_CHANGES;
-        else if (clock_mono_us() >= f->until_us) *why = END_WINDOW;
-        else if (stopper_asked(&f->j->stopper)) *why = END_STOPPED;
-        else *over = false;
+        if (ends_here(f, over, why, e) < 0) return -1;
     }
+    return 0;
+}
+
+/* Nothing is half read: may the link end although no commit said so? */
+static int ends_idle(struct follow *f, bool *over, enum incremental_end *why, struct err *e) {
+    if (reached(f, &f->seen, over, e) < 0) return -1;
+    if (*over) *why = f->any ? END_CAUGHT_UP : END_NOTHING_NEW;
+    else if (clock_mono_us() >= f->until_us) *why = f->any ? END_WINDOW : END_NOTHING_NEW;
+    else if (stopper_asked(&f->j->stopper)) *why = END_STOPPED;
+    else return 0;
+    *over = true;
     return 0;
 }
 
 static int read_link(struct follow *f, enum incremental_end *why, struct err *e) {
     const struct source_ops *src = f->j->source_driver->source;
-    bool in_txn = false;
-    for (bool over = false; !over;) {
+    bool over = false;
+    if (take_batch(f, &over, why, e) < 0) return -1;
+    while (!over) {
         batch_reset(&f->batch);
+        f->at = 0;
         if (src->stream_next(f->stream, &f->batch, BATCH_BYTES, WAIT_US, &f->seen, e) < 0) return -1;
         if (take_batch(f, &over, why, e) < 0) return -1;
-        if (f->batch.n) in_txn = !f->batch.ends_at_commit;
-        if (over || in_txn) continue;
-        enum pos_order o = pos_is_set(&f->seen) ? pos_compare(&f->seen, &f->goal) : POS_LESS;
-        if (o == POS_EQUAL || o == POS_GREATER) {
-            *why = f->any ? END_CAUGHT_UP : END_NOTHING_NEW;
-            over = true;
-        } else if (clock_mono_us() >= f->until_us) {
-            *why = f->any ? END_WINDOW : END_NOTHING_NEW;
-            over = true;
-        } else if (stopper_asked(&f->j->stopper)) {
-            *why = END_STOPPED;
-            over = true;
-        }
+        if (!over && !f->in_txn && ends_idle(f, &over, why, e) < 0) return -1;
         if (FAULT("follow.between_batches", e) < 0) return -1;
     }
     return 0;
@@ -197,13 +222,16 @@ static int commit_link(struct follow *f, struct err *e) {
     return FAULT("follow.after_ack", e);
 }
 
-static void close_all(struct follow *f) {
-    const struct source_ops *src = f->j->source_driver ? f->j->source_driver->source : NULL;
+static void follow_free(void *p) {
+    struct follow *f = p;
+    if (!f) return;
+    const struct source_ops *src = f->j->source_driver->source;
     link_abort(f->link);
     if (f->stream) src->stream_close(f->stream);
     if (f->source) src->close(f->source);
     chain_close(f->chain);
     batch_free(&f->batch);
+    mem_free(f);
 }
 
 static void mirror(struct follow *f) {
@@ -214,37 +242,75 @@ static void mirror(struct follow *f) {
     mirror_chain(f->j, f->chain, ci->nlinks > 1 ? ci->nlinks - 1 : 0);
 }
 
+static int follow_open(struct job *j, struct follow **out, struct err *e) {
+    struct follow *f = mem_alloc(sizeof *f, e);
+    if (!f) return -1;
+    f->j = j;
+    f->continuous = j->options.continuous;
+    if (batch_init(&f->batch, BATCH_BYTES, e) == 0 && open_all(f, e) == 0) {
+        *out = f;
+        return 0;
+    }
+    follow_free(f);
+    return -1;
+}
+
+/* What a rollover starts from. The batch's rest belongs to it. */
+static void begin_tick(struct follow *f) {
+    f->until_us = clock_mono_us() + (f->continuous ? f->j->options.rollover_us : f->j->options.window_us);
+    f->rows = 0;
+    f->any = f->in_txn = false;
+    f->last_commit = (struct pos){0};
+    f->start = chain_info(f->chain)->tip_pos;
+}
+
+/* --include-empty: a rollover without changes makes a link that says so, up to where the source was seen. */
+static int empty_link(struct follow *f, struct err *e) {
+    if (!f->continuous || !f->j->options.include_empty || !pos_is_set(&f->seen) || pos_compare(&f->seen, &f->start) != POS_GREATER) return 0;
+    f->last_commit = f->seen;
+    return begin_link(f, e);
+}
+
 int step_producer_follow(struct job *j, struct step_result *r, struct err *e) {
-    struct follow f = {.j = j, .until_us = clock_mono_us() + j->options.window_us};
+    struct follow *f = j->ctx;
     enum incremental_end why = END_NOTHING_NEW;
     int rc = -1;
     memset(&j->result, 0, sizeof j->result);
     if (!j->source_driver) return err_set(e, CODE_CONFIG, "producer '%s' names no source", j->entity.name);
-    if (batch_init(&f.batch, BATCH_BYTES, e) < 0) goto out;
-    if (open_all(&f, e) < 0) goto out;
-    snprintf(j->result.lineage, sizeof j->result.lineage, "%s", chain_info(f.chain)->lineage);
-    j->result.start = f.start;
+    if (!f && follow_open(j, &f, e) < 0) return -1;
+    j->ctx = f;
+    j->ctx_free = follow_free;
+    begin_tick(f);
+    snprintf(j->result.lineage, sizeof j->result.lineage, "%s", chain_info(f->chain)->lineage);
+    j->result.start = f->start;
     if (j->options.dry_run) {
-        snprintf(r->said, sizeof r->said, "would read (%.80s, %.80s]; nothing was changed", f.start.token, f.goal.token);
+        snprintf(r->said, sizeof r->said, "would read (%.80s, %.80s]; nothing was changed", f->start.token, f->goal.token);
         rc = 0;
         goto out;
     }
-    if (read_link(&f, &why, e) < 0) goto out;
-    if (f.link && pos_is_set(&f.last_commit)) {
-        if (commit_link(&f, e) < 0) goto out;
-    } else if (cover(&f, e) < 0) {
+    if (read_link(f, &why, e) < 0) goto out;
+    if (!f->link && empty_link(f, e) < 0) goto out;
+    if (f->link && pos_is_set(&f->last_commit)) {
+        if (commit_link(f, e) < 0) goto out;
+        rollover_hook(j);
+    } else if (cover(f, e) < 0) {
         goto out;
     }
-    say_uncaptured(&f);
-    mirror(&f);
+    if (!f->continuous) say_uncaptured(f);
+    mirror(f);
     if (!j->result.committed && why != END_STOPPED) why = END_NOTHING_NEW;
     j->result.why = why;
     r->idle = !j->result.committed;
     if (j->result.committed)
         snprintf(r->said, sizeof r->said, "link %s: %llu row changes, ended: %s", j->result.id, (unsigned long long)j->result.changes, incremental_end_name(why));
     else snprintf(r->said, sizeof r->said, "%s", incremental_end_name(why));
+    if (f->continuous && j->result.committed) log_info("link added", KV_STR("id", j->result.id), KV_U64("changes", j->result.changes), KV_STR("ended", incremental_end_name(why)));
     rc = 0;
 out:
-    close_all(&f);
+    /* A one-shot tick leaves nothing open; what a link held uncommitted is in the log still. */
+    if (rc < 0 || !f->continuous) {
+        follow_free(f);
+        j->ctx = NULL;
+    }
     return rc;
 }

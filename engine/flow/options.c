@@ -25,6 +25,11 @@ const struct option option_all[] = {
     {"since", OPTION_STR, O(since), false, "ID", "the parent must be this link"},
     {"window", OPTION_DURATION, O(window_us), true, "DUR", "longest time that one incremental reads (5m)"},
     {"max-changes", OPTION_U64, O(max_changes), true, "N", "close at the next commit after so many row changes (0 = no limit)"},
+    {"rollover-window", OPTION_DURATION, O(rollover_us), true, "DUR", "how often a continuous producer adds a link (5m)"},
+    {"rollover-max-changes", OPTION_U64, O(max_changes), true, "N", "or after so many row changes"},
+    {"rollover-max-bytes", OPTION_BYTES, O(rollover_max_bytes), true, "BYTES", "or after so many bytes of records (64MiB)"},
+    {"include-empty", OPTION_BOOL, O(include_empty), true, NULL, "add links without changes too"},
+    {"rollover-hook", OPTION_STR, O(rollover_hook), true, "CMD", "run after each link, with SLUICE_LINK_ID and others in its environment; 30 s at most"},
     {"map-schema", OPTION_LIST, O(map_schema), true, "A=B", "tables of schema A go to schema B"},
     {"control-schema", OPTION_STR, O(control_schema), true, "NAME", "where sluice's own tables stand on the target"},
     {"to-id", OPTION_STR, O(to_id), false, "ID", "restore up to this link (default: the last)"},
@@ -44,6 +49,8 @@ int options_init(struct options *o, struct err *e) {
     memset(o, 0, sizeof *o);
     o->window_us = 300 * INT64_C(1000000);
     o->poll_us = 30 * INT64_C(1000000);
+    o->rollover_us = 300 * INT64_C(1000000);
+    o->rollover_max_bytes = MiB(64);
     return (o->arena = arena_new(KiB(4), e)) ? 0 : -1;
 }
 

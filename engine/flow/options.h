@@ -19,6 +19,10 @@ struct options {
     const char *slot_name, *compression, *since;
     uint64_t table_parallelism, chunk_size, keyless_max_bytes, max_changes;
     int64_t window_us;
+    bool continuous, include_empty;  /* backup stream run */
+    int64_t rollover_us;
+    uint64_t rollover_max_bytes;
+    const char *rollover_hook;
     /* restore, broker */
     struct list map_schema;         /* "A=B" each */
     const char *control_schema, *to_id, *at_chain_id;

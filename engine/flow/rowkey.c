@@ -1,5 +1,5 @@
 /* DESIGN. Two identities that the source holds equal hash and compare equal here; two that differ may compare equal only where that costs a
- * split run, never where rows would be merged: composition is used for bytewise keys alone (tables.c). */
+ * split run, never where rows would be merged: composition is used for bytewise keys (tables.c), and elsewhere only when rowkey_certain agrees. */
 #include "engine/flow/rowkey.h"
 
 #include <stdlib.h>
@@ -131,6 +131,24 @@ bool rowkey_equal(const struct shape *s, const struct value *a, const struct val
     const struct key *k = &s->keys[s->identity];
     for (uint16_t i = 0; i < k->ncols; i++)
         if (!values_equal(col_equality(s, k, i, k->cols[i]), &a[k->cols[i]], &b[k->cols[i]])) return false;
+    return true;
+}
+
+static bool value_certain(enum equality q, const struct value *a, const struct value *b) {
+    const char *pa, *pb;
+    uint32_t na, nb;
+    bool nega, negb;
+    if (q == EQ_BYTES || value_equal(a, b)) return true;
+    if (q == EQ_NONDET || a->kind != b->kind) return false;
+    if (q == EQ_NUMERIC) return number_text(a, &pa, &na) && number_text(b, &pb, &nb) && number_plain(&pa, &na, &nega) && number_plain(&pb, &nb, &negb);
+    return a->kind == VALUE_TEXT || (a->kind == VALUE_BINARY && a->len && a->p[0] == 't'); /* no collation looks into raw bytes */
+}
+
+bool rowkey_certain(const struct shape *s, const struct value *a, const struct value *b) {
+    if (s->identity < 0) return true;
+    const struct key *k = &s->keys[s->identity];
+    for (uint16_t i = 0; i < k->ncols; i++)
+        if (!value_certain(col_equality(s, k, i, k->cols[i]), &a[k->cols[i]], &b[k->cols[i]])) return false;
     return true;
 }
 

@@ -12,6 +12,8 @@
 /* v has shape->ncols values. A table without an identity is compared by all columns. */
 uint64_t rowkey_hash(const struct shape *s, const struct value *v);
 bool rowkey_equal(const struct shape *s, const struct value *a, const struct value *b);
+/* Of two images that compare equal: is it certain that the source holds them equal? (1e2 and 100 may be two rows that look alike here.) */
+bool rowkey_certain(const struct shape *s, const struct value *a, const struct value *b);
 /* A key under a nondeterministic collation: equality cannot be told from the bytes, so no two changes may share a statement. */
 bool rowkey_unknowable(const struct shape *s);
 

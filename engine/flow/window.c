@@ -7,11 +7,14 @@
  * 4. Ordered tables (no key, another unique key, a key not compared by bytes, a key-changing update in this window): runs of the same kind and
  *    mask in source order. Tables do not wait for each other unless foreign keys are enforced in our sessions.
  * 5. A truncate is a fence between what is before and behind it. Sequences go last; only the newest value of each counts.
+ * 6. Rows are replaced only where it is certain which changes concern the same row (rowkey_certain), and, where foreign keys are enforced, only in tables
+ *    that no other refers to: their deletes go before everything else of the segment, their inserts behind it.
  * Nothing is allocated per row but from one arena that is reset with each window. */
 #include "engine/flow/window.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "engine/base/arena.h"
 #include "engine/base/hash.h"
@@ -28,6 +31,7 @@ struct group { /* one table within one segment (between two fences) */
     struct flow_table *t;
     bool ordered;
     bool replace;         /* WINDOW_REPLACED for this table */
+    struct run inserts;   /* replace: the rows to put back */
     struct slot *slots; size_t cap, used; /* open addressing; the order of first touch is kept in `order` */
     uint32_t *order;
     struct open_run *open; /* ordered: the run being filled */
@@ -93,6 +97,20 @@ static int emit(struct window *w, const struct run *r, struct err *e) {
 
 /* ---- grouping ---- */
 
+/* Does a table of the source refer to this one? Names by the laxest rule: a false yes costs a refusal. */
+static bool is_referenced(const struct window *w, const struct flow_table *t) {
+    for (size_t i = 0; i < w->ts->n; i++) {
+        const struct flow_table *o = w->ts->v[i];
+        if (!o || o->dropped) continue;
+        for (uint16_t k = 0; k < o->shape->nkeys; k++) {
+            const struct key *f = &o->shape->keys[k];
+            if (f->kind == KEY_FOREIGN && f->ref_table && strcasecmp(f->ref_table, t->shape->name) == 0 && (!f->ref_ns || strcasecmp(f->ref_ns, t->shape->ns) == 0))
+                return true;
+        }
+    }
+    return false;
+}
+
 static int group_of(struct window *w, struct flow_table *t, struct group **out, struct err *e) {
     if (t->number >= w->nnumber) {
         size_t n = (size_t)t->number + 64;
@@ -108,7 +126,7 @@ static int group_of(struct window *w, struct flow_table *t, struct group **out, 
     if (!g) return -1;
     g->t = t;
     bool other_unique = t->ordered && !t->keyless;
-    g->replace = w->mode == WINDOW_REPLACED && other_unique;
+    g->replace = w->mode == WINDOW_REPLACED && other_unique && !rowkey_unknowable(t->shape) && !(w->fk_enforced && is_referenced(w, t));
     g->ordered = !g->replace && (t->ordered || w->fk_enforced || w->mode == WINDOW_SINGLE);
     struct group **tail = &w->groups;
     while (*tail) tail = &(*tail)->next;
@@ -144,6 +162,15 @@ static int table_grow(struct window *w, struct group *g, struct err *e) {
     return 0;
 }
 
+/* Invariant 6. */
+static int check_certain(const struct shape *sh, const struct value *a, const struct value *b, struct err *e) {
+    if (rowkey_certain(sh, a, b)) return 0;
+    err_set(e, CODE_UNIQUE_CONFLICT, "values of a unique key moved between rows of table '%s.%s', and the log does not tell for certain which rows are the same",
+            sh->ns, sh->name);
+    err_mark(e, MARKER_UNIQUE_KEY_CONFLICT_OTHER_ROW, MARKER_NONE);
+    return err_hint(e, "rebuild the target with --reset-target-data");
+}
+
 static int slot_of(struct window *w, struct group *g, const struct value *id, struct change *c, struct slot **out, struct err *e) {
     if ((g->used + 1) * 2 > g->cap && table_grow(w, g, e) < 0) return -1;
     uint64_t h = rowkey_hash(g->t->shape, id);
@@ -152,7 +179,7 @@ static int slot_of(struct window *w, struct group *g, const struct value *id, st
         struct slot *s = &g->slots[at];
         if (s->hash == h && rowkey_equal(g->t->shape, s->first->op == CHANGE_INSERT ? s->first->after : id_before(s->first), id)) {
             *out = s;
-            return 0;
+            return g->replace ? check_certain(g->t->shape, s->first->op == CHANGE_INSERT ? s->first->after : id_before(s->first), id, e) : 0;
         }
     }
     struct slot *s = &g->slots[at];
@@ -164,15 +191,15 @@ static int slot_of(struct window *w, struct group *g, const struct value *id, st
     return 0;
 }
 
-/* The older after image under the newer one: what the newer left unchanged shows through. */
-static int merge_after(struct window *w, const struct shape *sh, const struct change *older, struct change *newer, struct err *e) {
+/* An older image under a newer one: what the newer left unchanged shows through. */
+static int merge_images(struct window *w, const struct shape *sh, const struct value *older, const struct value **newer, struct err *e) {
     bool gaps = false;
-    for (uint16_t i = 0; i < sh->ncols && !gaps; i++) gaps = newer->after[i].kind == VALUE_UNCHANGED && older->after[i].kind != VALUE_UNCHANGED;
+    for (uint16_t i = 0; i < sh->ncols && !gaps; i++) gaps = (*newer)[i].kind == VALUE_UNCHANGED && older[i].kind != VALUE_UNCHANGED;
     if (!gaps) return 0;
     struct value *v = arena_alloc(w->arena, sh->ncols * sizeof *v, e);
     if (!v) return -1;
-    for (uint16_t i = 0; i < sh->ncols; i++) v[i] = newer->after[i].kind == VALUE_UNCHANGED ? older->after[i] : newer->after[i];
-    newer->after = v;
+    for (uint16_t i = 0; i < sh->ncols; i++) v[i] = (*newer)[i].kind == VALUE_UNCHANGED ? older[i] : (*newer)[i];
+    *newer = v;
     return 0;
 }
 
@@ -197,7 +224,7 @@ static int compose(struct window *w, struct group *g, struct change *c, struct e
         return 0;
     case CHANGE_UPDATE:
         if (was && was->op != CHANGE_DELETE) {
-            if (merge_after(w, g->t->shape, was, n, e) < 0) return -1;
+            if (merge_images(w, g->t->shape, was->after, &n->after, e) < 0) return -1;
             if (was->op == CHANGE_INSERT) {
                 n->op = CHANGE_INSERT;
                 n->before = NULL;
@@ -260,12 +287,14 @@ static int run_push(struct window *w, struct run *r, size_t *cap, struct change 
 /* Invariant 2 for keyless tables: would a change of this run meet an image that the run itself produces? */
 static int fits(struct window *w, struct group *g, struct open_run *r, const struct change *c, bool *yes, struct err *e) {
     const struct shape *sh = g->t->shape;
-    (void)w;
     if (g->t->keyless) {
         *yes = true;
         if (c->op == CHANGE_UPDATE) {
+            const struct value *produced = c->after; /* what it leaves unchanged is part of the image */
             *yes = !rowkey_set_has(&r->seen, sh, c->before, true);
-            if (*yes) return rowkey_set_add(&r->seen, sh, c->after, true, e);
+            if (!*yes) return 0;
+            if (merge_images(w, sh, c->before, &produced, e) < 0) return -1;
+            return rowkey_set_add(&r->seen, sh, produced, true, e);
         }
         return 0;
     }
@@ -364,7 +393,7 @@ static int emit_composed(struct window *w, struct group *g, struct err *e) {
     return emit_kind(w, g, RUN_UPSERT, e);
 }
 
-/* WINDOW_REPLACED: every row that existed goes, then every row that is to be there comes from its full image. */
+/* WINDOW_REPLACED: every row that existed goes now, and every row that is to be there comes from its full image at the segment's end. */
 static int emit_replaced(struct window *w, struct group *g, struct err *e) {
     struct run del, ins;
     size_t del_cap = 0, ins_cap = 0;
@@ -393,8 +422,8 @@ static int emit_replaced(struct window *w, struct group *g, struct err *e) {
         d->op = CHANGE_INSERT;
         if (run_push(w, &ins, &ins_cap, d, e) < 0) return -1;
     }
-    if (emit(w, &del, e) < 0) return -1;
-    return emit(w, &ins, e);
+    g->inserts = ins;
+    return emit(w, &del, e);
 }
 
 /* A fence: everything so far becomes runs. */
@@ -406,6 +435,8 @@ static int close_segment(struct window *w, struct err *e) {
     }
     for (struct open_run *r = w->ordered_head; r; r = r->next)
         if (emit(w, &r->run, e) < 0) return -1;
+    for (struct group *g = w->groups; g; g = g->next)
+        if (g->replace && emit(w, &g->inserts, e) < 0) return -1;
     w->groups = NULL;
     w->last = w->ordered_head = NULL;
     w->ordered_tail = &w->ordered_head;
@@ -428,9 +459,12 @@ static int take_row(struct window *w, struct change *c, struct err *e) {
             if (turn_ordered(w, g, e) < 0) return -1;
             return order(w, g, c, e);
         }
-        /* as a delete of the old identity and an insert of the new one */
+        /* as a delete of the old identity and an insert of the new one, which keeps what it leaves unchanged */
         struct change *d, *i;
-        if (clone(w, c, &d, e) < 0 || clone(w, c, &i, e) < 0) return -1;
+        struct slot *s;
+        if (clone(w, c, &d, e) < 0 || clone(w, c, &i, e) < 0 || slot_of(w, g, c->before, c, &s, e) < 0) return -1;
+        if (s->net && s->net->op != CHANGE_DELETE && merge_images(w, t->shape, s->net->after, &i->after, e) < 0) return -1;
+        if (c->before_image == IMAGE_FULL && merge_images(w, t->shape, c->before, &i->after, e) < 0) return -1;
         d->op = CHANGE_DELETE;
         i->op = CHANGE_INSERT;
         i->before = NULL;
@@ -438,7 +472,11 @@ static int take_row(struct window *w, struct change *c, struct err *e) {
         if (compose(w, g, d, e) < 0) return -1;
         return compose(w, g, i, e);
     }
-    return compose(w, g, c, e);
+    struct change *known = c;
+    if (g->replace && c->op == CHANGE_UPDATE && c->before_image == IMAGE_FULL) {
+        if (clone(w, c, &known, e) < 0 || merge_images(w, t->shape, c->before, &known->after, e) < 0) return -1;
+    }
+    return compose(w, g, known, e);
 }
 
 static int take_truncate(struct window *w, struct change *c, struct err *e) {
