@@ -1,4 +1,6 @@
 /* Taking a full: what is found, who may go on, who is refused. */
+#include <pthread.h>
+
 #include "tests/unit/chain/fixture.h"
 
 static struct store *st;
@@ -138,9 +140,85 @@ static void other_jobs(void) {
     catalog_free(cat);
 }
 
+/* Several threads write tables of one full and read chunks of one reader. */
+struct worker { struct full *f; struct full_reader *r; struct catalog *cat; size_t from, step; int bad; uint64_t rows; };
+
+static void *write_some(void *arg) {
+    struct worker *w = arg;
+    struct pos anchor = fx_pos(100);
+    struct err e = {0};
+    for (size_t i = w->from; i < w->cat->ntables; i += w->step) {
+        struct full_table *ft;
+        struct buf b = BUF_INIT(MiB(1));
+        if (full_table_begin(w->f, w->cat->tables[i], &anchor, ROWS_VALUES, &ft, &e) < 0) { w->bad++; continue; }
+        for (uint64_t id = 1; id <= 200; id++) {
+            buf_reset(&b);
+            fx_row(&b, id, "some text", 2);
+            if (full_table_put(ft, b.p, b.n, 1, &e) < 0) w->bad++;
+        }
+        w->bad += full_table_end(ft, NULL, NULL, NULL, &e) < 0;
+        buf_free(&b);
+    }
+    return NULL;
+}
+
+static void *read_some(void *arg) {
+    struct worker *w = arg;
+    const struct full_table_info *t;
+    struct err e = {0};
+    for (size_t n = full_reader_tables(w->r, &t), i = 0; i < n; i++)
+        for (uint64_t k = w->from; k < t[i].chunks; k += w->step) {
+            struct chunk_rows *cr;
+            const char *p;
+            size_t len;
+            uint64_t rows;
+            if (full_reader_chunk(w->r, t[i].table, k, &cr, &e) < 0) { w->bad++; continue; }
+            while (chunk_rows_next(cr, &p, &len, &rows, &e) == 0 && len > 0) w->rows += rows;
+            chunk_rows_close(cr);
+        }
+    return NULL;
+}
+
+static void threads(void) {
+    enum { N = 4 };
+    struct full_opts o = fx_opts();
+    struct worker w[N];
+    pthread_t th[N];
+    struct pos anchor = fx_pos(100);
+    struct full *f;
+    struct catalog *cat = fx_catalog(8);
+    int bad = 0;
+    uint64_t rows = 0;
+    fresh_place();
+    chain_hooks.frame_raw = 200;
+    chain_hooks.chunk_stored = 1000;
+    o.compression = COMPRESSION_ZSTD;
+    ok(full_intend(st, &o, &f, E) == 0 && full_start(f, &anchor, cat, E) == 0, "eight tables: %s", fx_err.msg);
+    for (size_t i = 0; i < N; i++) {
+        w[i] = (struct worker){.f = f, .cat = cat, .from = i, .step = N};
+        pthread_create(&th[i], NULL, write_some, &w[i]);
+    }
+    for (size_t i = 0; i < N; i++) pthread_join(th[i], NULL), bad += w[i].bad;
+    ok(bad == 0 && full_end(f, NULL, 0, NULL, E) == 0, "written by four threads: %s", fx_err.msg);
+    full_close(f);
+    struct chain *c = fx_open(st);
+    struct full_reader *r;
+    ok(full_reader_open(c, NULL, &r, E) == 0, "open: %s", fx_err.msg);
+    for (size_t i = 0; i < N; i++) {
+        w[i] = (struct worker){.r = r, .from = i, .step = N};
+        pthread_create(&th[i], NULL, read_some, &w[i]);
+    }
+    for (size_t i = 0; i < N; i++) pthread_join(th[i], NULL), bad += w[i].bad, rows += w[i].rows;
+    ok(bad == 0 && rows == 8 * 200, "and read by four: %d rows", (int)rows);
+    full_reader_close(r);
+    chain_close(c);
+    catalog_free(cat);
+}
+
 int main(void) {
     steps();
     other_jobs();
+    threads();
     store_close(st);
     fx_remove();
     return done_testing();
