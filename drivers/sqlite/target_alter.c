@@ -76,6 +76,35 @@ static int drop_indexes(sqlite3 *db, const struct shape_diff *d, const char *nam
     return 0;
 }
 
+/* Names of indexes are one space: the source has this one on this table now, so another table of the target has it no longer, or is one that the
+ * source dropped and the target keeps. */
+static int free_index_names(sqlite3 *db, const struct shape *after, const char *name, struct err *e) {
+    sqlite3_stmt *s = NULL;
+    bool row = false;
+    int rc = 0;
+    if (!sqt_is_own(after)) return 0;
+    if (sqt_named(db, "sqlite/target_object_kind", &s, e) < 0) return -1;
+    for (uint16_t i = 0; rc == 0 && i < after->nkeys; i++) {
+        const struct key *k = &after->keys[i];
+        if ((k->kind != KEY_UNIQUE && k->kind != KEY_INDEX) || k->constraint) continue;
+        if (sqt_bind_str(s, ":name", k->name, e) < 0 || sqt_step(s, &row, e) < 0) {
+            rc = -1;
+            break;
+        }
+        if (row && strcmp((const char *)sqlite3_column_text(s, 0), "index") == 0 && !sqt_name_same((const char *)sqlite3_column_text(s, 1), name)) {
+            char *other = mem_strdup((const char *)sqlite3_column_text(s, 1), e);
+            sqlite3_reset(s);
+            if (!other) rc = -1;
+            else log_warn("an index moved to another table", KV_STR("index", k->name), KV_STR("from", other), KV_STR("to", name));
+            if (rc == 0) rc = drop_index(db, other, k->name, e);
+            mem_free(other);
+        }
+        sqlite3_reset(s);
+    }
+    sqlite3_finalize(s);
+    return rc;
+}
+
 static int rename_columns(sqlite3 *db, const struct shape_diff *d, const char *name, struct err *e) {
     char tmp[40];
     for (int pass = 0; pass < 2; pass++)
@@ -254,6 +283,7 @@ static int follow(sqlite3 *db, const struct shape *before, const struct shape *a
         sqt_shape_refused(after, e);
         goto out;
     }
+    if (free_index_names(db, after, name, e) < 0) goto out;
     rc = sqt_indexes_in(db, after, name, true, true, e);
     if (rc == 0) rc = keys_allow(db, after, name, e);
     if (rc < 0 && (e->code == CODE_UNIQUE_CONFLICT || e->code == CODE_CONSTRAINT)) {
@@ -271,6 +301,7 @@ static int create(sqlite3 *db, const struct shape *after, const char *name, stru
         if (e->code == CODE_TARGET_NOT_EMPTY) sqt_shape_refused(after, e);
         return -1;
     }
+    if (free_index_names(db, after, name, e) < 0) return -1;
     return sqt_indexes_in(db, after, name, true, true, e);
 }
 
