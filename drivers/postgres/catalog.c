@@ -14,7 +14,7 @@
 
 enum { T_OID, T_NS, T_NAME, T_KIND, T_PERSISTENCE, T_REPLIDENT, T_PARTITION, T_RLS, T_SELECTABLE, T_USABLE, T_OWNED, T_OWNER, T_EXTENSION, T_POLICIES,
        T_TRIGGERS, T_RULES, T_GRANTS, T_ROOT_NS, T_ROOT_NAME };
-enum { S_OID, S_NS, S_NAME, S_OWNER_NS, S_OWNER_TABLE, S_OWNER_COLUMN, S_CAPTURED, S_IDENTITY, S_SQL, S_SELECTABLE };
+enum { S_OID, S_NS, S_NAME, S_OWNER_NS, S_OWNER_TABLE, S_OWNER_COLUMN, S_CAPTURED, S_IDENTITY, S_SQL, S_SELECTABLE, S_PLAIN };
 
 int pg_oid_list(struct buf *b, const int64_t *oids, size_t n, struct err *e) {
     if (buf_addc(b, '{', e) < 0) return -1;
@@ -50,7 +50,7 @@ static int chain_facts(const struct pg_facts *f, struct catalog *c, struct err *
         return err_hint(e, "ALTER ROLE \"%s\" REPLICATION", f->role);
     }
     if (f->slot_there) return 0;
-    if (!f->can_create && !f->superuser) {
+    if (!f->can_create && !f->superuser && !f->publication_there) {
         err_set(e, CODE_PRIVILEGE, "role '%s' may not create a publication in database '%s'", f->role, f->db);
         return err_hint(e, "GRANT CREATE ON DATABASE \"%s\" TO \"%s\"", f->db, f->role);
     }
@@ -99,7 +99,7 @@ static int pick(struct source *s, const struct pg_facts *f, bool for_chain, stru
             err_set(e, CODE_ROW_SECURITY, "row-level security would hide rows of table '%s.%s' from role '%s'", ns, name, f->role);
             return err_hint(e, "ALTER ROLE \"%s\" BYPASSRLS, or leave the table out with --exclude-table '%s.%s'", f->role, ns, name);
         }
-        if (for_chain && !f->slot_there && !f->superuser && !s->o.publish_all && !pg_bool(r, i, T_OWNED)) {
+        if (for_chain && !f->slot_there && !f->publication_there && !f->superuser && !s->o.publish_all && !pg_bool(r, i, T_OWNED)) {
             err_set(e, CODE_PRIVILEGE, "role '%s' may not publish table '%s.%s': only its owner '%s' may", f->role, ns, name, pg_text(r, i, T_OWNER));
             return err_hint(e, "GRANT \"%s\" TO \"%s\", or leave the table out with --exclude-table '%s.%s'", pg_text(r, i, T_OWNER), f->role, ns, name);
         }
@@ -223,6 +223,9 @@ int source_sequences(struct source *s, PGconn *c, const int64_t *oids, size_t no
         if ((q->ns = copy_cell(a, r, i, S_NS, e)) == NULL || (q->name = copy_cell(a, r, i, S_NAME, e)) == NULL) goto out;
         q->sql = pg_bool(r, i, S_IDENTITY) ? "" : copy_cell(a, r, i, S_SQL, e); /* its identity column makes it */
         if (q->sql == NULL) goto out;
+        if (pg_bool(r, i, S_IDENTITY) && !pg_bool(r, i, S_PLAIN) && warn != NULL &&
+            catalog_warn(warn, e, "the options of identity '%s.%s.%s' (start, increment, bounds, cache or cycle) are not carried: only its value", pg_text(r, i, S_OWNER_NS),
+                         pg_text(r, i, S_OWNER_TABLE), pg_text(r, i, S_OWNER_COLUMN)) < 0) goto out;
         if (owned && (q->owned_by = arena_printf(a, e, "%s.%s.%s", pg_text(r, i, S_OWNER_NS), pg_text(r, i, S_OWNER_TABLE), pg_text(r, i, S_OWNER_COLUMN))) == NULL)
             goto out;
         rows[(*n)++] = i;

@@ -65,6 +65,7 @@ int source_facts(struct source *s, struct pg_facts *f, struct err *e) {
         snprintf(f->encoding, sizeof f->encoding, "%s", pg_text(r, 0, 9));
         f->recovery = pg_bool(r, 0, 10);
         f->db_oid = pg_i64(r, 0, 11);
+        f->publication_there = pg_bool(r, 0, 12);
     }
     int rc = PQntuples(r) == 1 ? 0 : err_set(e, CODE_INTERNAL, "the server's settings cannot be read");
     PQclear(r);

@@ -11,7 +11,7 @@ struct source {
 
 struct pg_facts {
     char wal_level[16], role[128], db[128], encoding[32];
-    bool replication, superuser, can_create, slot_there, recovery;
+    bool replication, superuser, can_create, slot_there, publication_there, recovery;
     int64_t slots_free, senders_free, db_oid;
 };
 int source_facts(struct source *s, struct pg_facts *f, struct err *e);                  /* source.c */

@@ -171,7 +171,7 @@ SELECT n.nspname, c.collname,
  ORDER BY c.oid;
 
 --| name: catalog_sequences
---| in: oids TEXT   out: oid INTEGER, ns TEXT, name TEXT, owner_ns TEXT, owner_table TEXT, owner_column TEXT, captured INTEGER, identity INTEGER, sql TEXT, selectable INTEGER
+--| in: oids TEXT   out: oid INTEGER, ns TEXT, name TEXT, owner_ns TEXT, owner_table TEXT, owner_column TEXT, captured INTEGER, identity INTEGER, sql TEXT, selectable INTEGER, plain INTEGER
 -- Sequences and whom they belong to. captured: owned by a column of the tables, or its default.
 SELECT c.oid, n.nspname, c.relname, dn.nspname, dc.relname, da.attname,
        COALESCE(d.refobjid = ANY ($1::pg_catalog.int8[]::pg_catalog.oid[]), false) OR EXISTS (
@@ -181,7 +181,8 @@ SELECT c.oid, n.nspname, c.relname, dn.nspname, dc.relname, da.attname,
        COALESCE(d.deptype = 'i', false),
        format('CREATE SEQUENCE %I.%I AS %s INCREMENT BY %s MINVALUE %s MAXVALUE %s START WITH %s CACHE %s%s', n.nspname, c.relname,
               pg_catalog.format_type(s.seqtypid, NULL), s.seqincrement, s.seqmin, s.seqmax, s.seqstart, s.seqcache, CASE WHEN s.seqcycle THEN ' CYCLE' ELSE ' NO CYCLE' END),
-       pg_catalog.has_sequence_privilege(c.oid, 'SELECT') AND pg_catalog.has_schema_privilege(n.oid, 'USAGE')
+       pg_catalog.has_sequence_privilege(c.oid, 'SELECT') AND pg_catalog.has_schema_privilege(n.oid, 'USAGE'),
+       s.seqincrement = 1 AND s.seqmin = 1 AND s.seqstart = 1 AND s.seqcache = 1 AND NOT s.seqcycle AND s.seqmax IN (32767, 2147483647, 9223372036854775807)
   FROM pg_catalog.pg_class c
   JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
   JOIN pg_catalog.pg_sequence s ON s.seqrelid = c.oid
@@ -226,11 +227,12 @@ SELECT t.what, count(*), string_agg(t.name, ', ' ORDER BY t.name) FILTER (WHERE 
  ORDER BY 1;
 
 --| name: source_facts
---| in: slot TEXT   out: wal_level TEXT, replication INTEGER, superuser INTEGER, can_create INTEGER, role TEXT, db TEXT, slots_free INTEGER, senders_free INTEGER, slot_there INTEGER, encoding TEXT, recovery INTEGER, db_oid INTEGER
+--| in: slot TEXT   out: wal_level TEXT, replication INTEGER, superuser INTEGER, can_create INTEGER, role TEXT, db TEXT, slots_free INTEGER, senders_free INTEGER, slot_there INTEGER, encoding TEXT, recovery INTEGER, db_oid INTEGER, publication_there INTEGER
 SELECT current_setting('wal_level'), r.rolreplication, r.rolsuper, pg_catalog.has_database_privilege(d.oid, 'CREATE'), r.rolname, d.datname,
        current_setting('max_replication_slots')::pg_catalog.int8 - (SELECT count(*) FROM pg_catalog.pg_replication_slots),
        current_setting('max_wal_senders')::pg_catalog.int8 - (SELECT count(*) FROM pg_catalog.pg_stat_get_wal_senders()),
-       EXISTS (SELECT 1 FROM pg_catalog.pg_replication_slots s WHERE s.slot_name = $1), current_setting('server_encoding'), pg_catalog.pg_is_in_recovery(), d.oid
+       EXISTS (SELECT 1 FROM pg_catalog.pg_replication_slots s WHERE s.slot_name = $1), current_setting('server_encoding'), pg_catalog.pg_is_in_recovery(), d.oid,
+       EXISTS (SELECT 1 FROM pg_catalog.pg_publication p WHERE p.pubname = $1)
   FROM pg_catalog.pg_database d, pg_catalog.pg_roles r WHERE d.datname = current_database() AND r.rolname = current_user;
 
 --| name: source_identity

@@ -52,7 +52,7 @@ static void catalogue(void) {
         " mo mood, mos mood[], p pair, pi posint, g int GENERATED ALWAYS AS (1 + 2) STORED, j jsonb, u uuid, ci text COLLATE ci, r int4range, neg numeric(4),"
         " PRIMARY KEY (id), UNIQUE (t, n) DEFERRABLE, CHECK (n > 0), EXCLUDE USING gist (r WITH &&));"
         "ALTER TABLE cat DROP COLUMN j; CREATE UNIQUE INDEX cat_ci ON cat(ci); CREATE INDEX cat_ex ON cat(lower(t)) WHERE n > 1;"
-        "CREATE TABLE kid(cid int REFERENCES cat ON DELETE CASCADE, s serial, PRIMARY KEY (s));"
+        "CREATE TABLE kid(k int GENERATED ALWAYS AS IDENTITY (INCREMENT BY 5), cid int REFERENCES cat ON DELETE CASCADE, s serial, PRIMARY KEY (s));"
         "CREATE VIEW vw AS SELECT 1 AS x; CREATE FUNCTION fn() RETURNS int LANGUAGE sql AS 'SELECT 1'; CREATE UNLOGGED TABLE ul(id int PRIMARY KEY);"
         "SELECT lo_create(0); CREATE TABLE sluice_cdc_state(id int PRIMARY KEY)");
     if (PQserverVersion(pgs_db) >= 150000) sql("ALTER TABLE cat ALTER neg TYPE numeric(4,-2)");
@@ -89,6 +89,7 @@ static void catalogue(void) {
     ok(table(c, "ul") == NULL && warned(c, "public.ul"), "an unlogged table is left out of a chain, with a warning");
     ok(table(c, "sluice_cdc_state") == NULL, "our own tables are left out");
     ok(warned(c, "views") && warned(c, "functions") && warned(c, "large objects"), "views, functions and large objects are warned of");
+    ok(warned(c, "identity 'public.kid.k'") && !warned(c, "identity 'public.cat"), "an identity's own options are warned of");
     const struct object *o = object(c, "mood");
     is_str(o != NULL ? o->sql : NULL, "CREATE TYPE public.mood AS ENUM ('sad', 'it''s ok')", "an enum's statement");
     ok(object(c, "posint") != NULL && object(c, "pair") != NULL && object(c, "posint") < object(c, "pair"), "types come after what they are made of");
@@ -503,10 +504,28 @@ static void plain_role(void) {
         arena_free(a);
         finish(&f);
     }
+    /* what its owner published before, it need not own */
+    snprintf(text, sizeof text, "REVOKE CREATE ON DATABASE %s FROM sluice_t_chain; REVOKE sluice_t_app FROM sluice_t_chain; GRANT SELECT ON o, o_id_seq TO sluice_t_chain", pgs_name);
+    sql(text);
+    struct err e = {0};
+    struct catalog *c = NULL;
+    struct source *s = open_source(dsn, "role2_slot", "o", NULL, &e);
+    ok(P->catalog(s, true, &c, &e) == -1 && e.code == CODE_PRIVILEGE && strstr(e.hint, "GRANT CREATE ON DATABASE") != NULL, "a role that may not publish is told: %s", e.hint);
+    err_clear(&e);
+    P->close(s);
+    sql("CREATE PUBLICATION role2_slot FOR TABLE ONLY o");
+    if (ok(anchor(&f, "role2_slot", "o"), "with the publication there it need not")) {
+        sql("INSERT INTO o(v) VALUES (5)");
+        ok(follow(&f, &f.anchor) && drain(&f) == 0 && f.b.n == 2, "and the log is read %s", f.e.msg);
+        P->stream_close(f.st);
+        f.st = NULL;
+        ok(P->unanchor(f.s, &f.e) == -1 && f.e.code == CODE_PRIVILEGE, "but the publication is not its own to drop: %s", f.e.msg);
+        err_clear(&f.e);
+        sql("DROP PUBLICATION role2_slot");
+        finish(&f);
+    }
     strcpy(pgs_dsn, keep);
     sql("DROP TABLE o");
-    snprintf(text, sizeof text, "REVOKE CREATE ON DATABASE %s FROM sluice_t_chain", pgs_name);
-    sql(text);
     sql("DROP ROLE sluice_t_chain, sluice_t_app");
 }
 
