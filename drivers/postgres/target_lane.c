@@ -29,7 +29,7 @@ struct lane_stmt {
     struct param *p; size_t np;
 };
 
-enum op_kind { OP_PLAIN, OP_PREPARE, OP_MARK, OP_STATE, OP_ROWS, OP_COUNTED, OP_FULL, OP_COMMIT, OP_SYNC };
+enum op_kind { OP_PLAIN, OP_TRUNCATE, OP_PREPARE, OP_MARK, OP_STATE, OP_ROWS, OP_COUNTED, OP_FULL, OP_COMMIT, OP_SYNC };
 struct lane_op {
     enum op_kind kind;
     size_t run, n;          /* n rows sent */
@@ -339,20 +339,27 @@ static bool rekeys(const struct run *run) {
     return false;
 }
 
+/* CASCADE is spelled out by the list: the source names every table it emptied, and no other may be emptied here. A table that another one refers to
+ * cannot be truncated alone; where foreign keys are off in our session its rows are deleted instead (`by_delete`): nothing hangs on them then. */
 static int send_truncate(struct lane *l, const struct run *run, struct err *e) {
-    uint32_t flags = run->changes[0]->flags;
-    bool first = true;
+    bool first = true, restart = run->changes[0]->flags & TRUNCATE_RESTART_IDENTITY, by_delete = l->by_delete && !restart;
+    const char *sql;
     buf_reset(&l->sql);
     for (uint32_t i = 0; i < run->ntables; i++) {
-        if (run->tables[i] == NULL) continue;
-        /* CASCADE is spelled out by the list: the source names every table it emptied, and no other may be emptied here. */
-        if (buf_addf(&l->sql, e, "%s%s%s", first ? "TRUNCATE TABLE " : ", ", run->tables[i]->only, run->tables[i]->name) < 0) return -1;
+        const struct target_table *tt = run->tables[i];
+        if (tt == NULL) continue;
+        if (by_delete) {
+            buf_reset(&l->sql);
+            if (buf_addf(&l->sql, e, "DELETE FROM %s%s", tt->only, tt->name) < 0 || (sql = buf_str(&l->sql, e)) == NULL ||
+                send_plain(l, OP_PLAIN, sql, 0, NULL, e) < 0) return -1;
+            continue;
+        }
+        if (buf_addf(&l->sql, e, "%s%s%s", first ? "TRUNCATE TABLE " : ", ", tt->only, tt->name) < 0) return -1;
         first = false;
     }
     if (first) return 0;
-    if (flags & TRUNCATE_RESTART_IDENTITY && buf_adds(&l->sql, " RESTART IDENTITY", e) < 0) return -1;
-    const char *sql = buf_str(&l->sql, e);
-    return sql == NULL ? -1 : send_plain(l, OP_PLAIN, sql, 0, NULL, e);
+    if (restart && buf_adds(&l->sql, " RESTART IDENTITY", e) < 0) return -1;
+    return (sql = buf_str(&l->sql, e)) == NULL ? -1 : send_plain(l, OP_TRUNCATE, sql, 0, NULL, e);
 }
 
 static int send_run(struct lane *l, const struct run *run, size_t no, bool *check, struct err *e) {
@@ -415,12 +422,12 @@ static int too_many(const struct run *run, bool committed, struct err *e) {
     return err_mark(e, MARKER_KEY_SCOPED_WRITE_MATCHED_MULTIPLE_ROWS, MARKER_NONE);
 }
 
-static int answer_err(struct lane *l, const struct lane_op *op, const struct run *runs, const PGresult *r, bool *missed, bool *guard, struct err *e) {
+static int answer_err(struct lane *l, const struct lane_op *op, const struct run *runs, const PGresult *r, struct err *e) {
     const char *state = pg_sqlstate(r);
     bool zero = strcmp(state, "22012") == 0;
     switch (op->kind) {
     case OP_MARK: case OP_STATE:
-        *missed = zero;
+        l->missed = zero;
         return pg_err(e, l->c, r, "cannot write the stream's mark");
     case OP_COMMIT:
         tg_row_err(e, l->c, r, NULL);
@@ -431,8 +438,14 @@ static int answer_err(struct lane *l, const struct lane_op *op, const struct run
         }
         return -1;
     case OP_ROWS: case OP_COUNTED: case OP_FULL: case OP_PREPARE:
-        *guard = zero;
+        l->guard = zero;
         return tg_row_err(e, l->c, r, runs[op->run].table != NULL ? runs[op->run].table->label : NULL);
+    case OP_TRUNCATE:
+        l->referenced = strcmp(state, "0A000") == 0;
+        tg_row_err(e, l->c, r, NULL);
+        if (l->referenced && !l->replica)
+            err_hint(e, "GRANT SET ON PARAMETER session_replication_role TO %s (PostgreSQL 15), so that its rows can be deleted without what refers to them", PQuser(l->c));
+        return -1;
     default: return tg_row_err(e, l->c, r, NULL);
     }
 }
@@ -467,7 +480,7 @@ static int answer_ok(const struct lane_op *op, const struct run *runs, const PGr
 }
 
 /* Read the answers to everything sent since `from`, up to the sync. The first failure is kept; the rest is drained. */
-static int drain(struct lane *l, size_t from, const struct run *runs, struct apply_result *res, bool *missed, bool *guard, struct err *e) {
+static int drain(struct lane *l, size_t from, const struct run *runs, struct apply_result *res, struct err *e) {
     int rc = 0;
     for (size_t i = from; i < l->nops; i++) {
         const struct lane_op *op = &l->ops[i];
@@ -475,7 +488,7 @@ static int drain(struct lane *l, size_t from, const struct run *runs, struct app
         if (r == NULL) return rc < 0 ? rc : pg_err(e, l->c, NULL, "the target did not answer");
         ExecStatusType st = PQresultStatus(r);
         if (st == PGRES_FATAL_ERROR) {
-            if (rc == 0) rc = answer_err(l, op, runs, r, missed, guard, e);
+            if (rc == 0) rc = answer_err(l, op, runs, r, e);
         } else if (st == PGRES_COMMAND_OK || st == PGRES_TUPLES_OK) {
             if (op->kind == OP_PREPARE) l->stmts[op->stmt].confirmed = true;
             if (rc == 0) rc = answer_ok(op, runs, r, res, l->nops > 1 && l->ops[l->nops - 2].kind == OP_COMMIT, e);
@@ -500,11 +513,12 @@ static int send_mark(struct lane *l, const struct mark *m, bool state, struct er
     return op_add(l, state ? OP_STATE : OP_MARK, 0, 0, 0, e);
 }
 
-static int apply_once(struct lane *l, const struct run *runs, size_t nruns, const struct mark *m, struct apply_result *res, bool *guard, struct err *e) {
-    bool check = false, missed = false;
+static int apply_once(struct lane *l, const struct run *runs, size_t nruns, const struct mark *m, struct apply_result *res, struct err *e) {
+    bool check = false;
     size_t done = 0;
     int rc = -1;
     l->nops = 0;
+    l->missed = l->guard = l->referenced = false;
     if (PQenterPipelineMode(l->c) != 1) return pg_err(e, l->c, NULL, "cannot send to the target");
     if (send_plain(l, OP_PLAIN, "BEGIN", 0, NULL, e) < 0 || send_plain(l, OP_PLAIN, "SET LOCAL synchronous_commit = on", 0, NULL, e) < 0) goto out;
     if (!l->replica && send_plain(l, OP_PLAIN, "SET CONSTRAINTS ALL DEFERRED", 0, NULL, e) < 0) goto out;
@@ -513,26 +527,25 @@ static int apply_once(struct lane *l, const struct run *runs, size_t nruns, cons
         if (send_run(l, &runs[i], i, &check, e) < 0) goto out;
     if (m->link_id != NULL && send_mark(l, m, true, e) < 0) goto out;
     if (check || fault_on) { /* a fault between rows and COMMIT must find the rows sent */
-        if (sync_pipeline(l, e) < 0 || drain(l, 0, runs, res, &missed, guard, e) < 0) goto out;
+        if (sync_pipeline(l, e) < 0 || drain(l, 0, runs, res, e) < 0) goto out;
         done = l->nops;
         if (FAULT("postgres.lane_before_commit", e) < 0) goto out;
     }
     if (send_plain(l, OP_COMMIT, "COMMIT", 0, NULL, e) < 0 || sync_pipeline(l, e) < 0) goto out;
-    if (drain(l, done, runs, res, &missed, guard, e) < 0) goto out;
+    if (drain(l, done, runs, res, e) < 0) goto out;
     rc = FAULT("postgres.lane_after_commit", e);
 out:
     if (PQstatus(l->c) == CONNECTION_OK) {
         if (PQexitPipelineMode(l->c) != 1) { /* something of ours failed half way: what was sent must be answered first */
             struct err ignored = {0};
             if (sync_pipeline(l, &ignored) == 0) {
-                bool b1 = false, b2 = false;
                 struct apply_result none = {0};
-                drain(l, done, runs, &none, &b1, &b2, &ignored);
+                drain(l, done, runs, &none, &ignored);
             }
             if (PQexitPipelineMode(l->c) != 1) pg_close(&l->c);
         }
         tg_rollback(l->c);
-        if (missed) rc = lane_mark_missed(l, m, e);
+        if (l->missed) rc = lane_mark_missed(l, m, e);
     }
     return rc;
 }
@@ -558,27 +571,32 @@ static void toggle_tables(const struct run *runs, size_t nruns, bool on) {
     }
 }
 
+static bool any_always(const struct run *runs, size_t nruns) {
+    for (size_t i = 0; i < nruns; i++)
+        for (uint16_t c = 0; runs[i].table != NULL && c < runs[i].table->src->ncols; c++)
+            if (runs[i].table->cols[c].always) return true;
+    return false;
+}
+
 int tg_lane_apply(struct lane *l, const struct run *runs, size_t nruns, const struct mark *m, struct apply_result *r, struct err *e) {
-    bool guard = false;
-    memset(r, 0, sizeof *r);
+    int rc = -1;
     if (l->c == NULL || PQstatus(l->c) != CONNECTION_OK) return err_set(e, CODE_UNREACHABLE, "the lane's connection is closed");
-    if (trim_stmts(l, e) < 0 || prepare_marks(l, e) < 0) return -1;
     for (size_t i = 0; i < nruns; i++)
         for (size_t k = 0; runs[i].kind == RUN_SEQUENCE && k < runs[i].n; k++) {
             const struct change *c = runs[i].changes[k];
             if (tg_sequence_forward(l->c, c->seq_ns, l->default_ns, c->seq_name, c->seq_value, c->seq_called != 0, e) < 0) return -1;
         }
-    int rc = apply_once(l, runs, nruns, m, r, &guard, e);
-    if (rc < 0 && guard && l->c != NULL) { /* an identity column GENERATED ALWAYS got another value: open it, and again */
-        bool any = false;
-        for (size_t i = 0; i < nruns; i++)
-            for (uint16_t c = 0; runs[i].table != NULL && c < runs[i].table->src->ncols; c++) any |= runs[i].table->cols[c].always;
-        if (any) {
-            toggle_tables(runs, nruns, true);
-            err_clear(e);
-            memset(r, 0, sizeof *r);
-            rc = trim_stmts(l, e) < 0 || prepare_marks(l, e) < 0 ? -1 : apply_once(l, runs, nruns, m, r, &guard, e);
-        }
+    l->by_delete = false;
+    for (int attempt = 0; attempt < 3; attempt++) {
+        memset(r, 0, sizeof *r);
+        if (trim_stmts(l, e) < 0 || prepare_marks(l, e) < 0) break;
+        rc = apply_once(l, runs, nruns, m, r, e);
+        if (rc == 0 || l->c == NULL || PQstatus(l->c) != CONNECTION_OK) break;
+        bool open = l->guard && any_always(runs, nruns), empty = l->referenced && l->replica && !l->by_delete;
+        if (!open && !empty) break;
+        if (open) toggle_tables(runs, nruns, true); /* an identity column GENERATED ALWAYS got another value */
+        if (empty) l->by_delete = true;
+        err_clear(e);
     }
     toggle_tables(runs, nruns, false);
     return rc;

@@ -166,6 +166,8 @@ struct lane {
     unsigned number;
     bool replica;           /* session_replication_role = replica is in force */
     bool prepared;          /* mark and state statements */
+    bool missed, guard, referenced; /* why the last attempt failed: the mark's epoch, a fixed identity column, a table others refer to */
+    bool by_delete;         /* this attempt deletes rows instead of truncating */
     struct lane_stmt *stmts; size_t nstmts, stmts_cap;
     uint64_t next_name;
     struct lane_op *ops; size_t nops, ops_cap;
