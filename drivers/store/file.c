@@ -1,12 +1,12 @@
 /* A folder as an object store.
  *
  * DESIGN
- *   1. An object is never seen half written: bytes go to tmp/<random>, are synced, and appear under their name by link(2) (if absent) or
- *      rename(2); then the
- *      name's folder is synced, and every folder that had to be made, in its parent. Only then does a put return.
- *   2. If-absent is link(2)'s EEXIST. If-match compares the SHA-256 of the present bytes under an exclusive flock of <root>/.lock; every
- *      replacing put takes that
- *      lock, so nothing moves between look and rename. The lock is the kernel's: a dead holder holds nothing.
+ *   1. An object is never seen half written: bytes go to tmp/<random>, are synced, and appear under their name by link(2) (if absent)
+ *      or rename(2); then the name's folder is synced, and every folder that had to be made, in its parent. Only then does a put
+ *      return.
+ *   2. If-absent is link(2)'s EEXIST. If-match compares the SHA-256 of the present bytes under an exclusive flock of <root>/.lock;
+ *      every replacing put takes that lock, so nothing moves between look and rename. The lock is the kernel's: a dead holder holds
+ *      nothing.
  *   3. A path is checked before any use: relative, of [A-Za-z0-9._/-], without empty, `.` or `..` parts.
  *   4. Reading writes nothing and takes no lock: a read-only folder serves readers.
  *   5. What a killed put leaves lies in tmp/ and nowhere else. */

@@ -206,7 +206,7 @@ int doc_get_text(const json_t *o, const char *k, char *out, size_t cap, const ch
     const char *s = json_string_value(v);
     if (s == NULL) return doc_bad(e, what, "'%s' is missing or no text", k);
     if (strlen(s) >= cap) return doc_bad(e, what, "'%s' is too long", k);
-    strcpy(out, s);
+    memcpy(out, s, strlen(s) + 1);
     return 0;
 }
 

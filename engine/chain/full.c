@@ -1,10 +1,8 @@
 /* DESIGN: a full being written.
  *   1. Intent (lineage.json with a starting segment) is durable before an anchor is made, so that a dead run's anchor is known to be
- *      nobody's; the anchor is
- *      durable (full.start.json, catalogue) before the first row.
+ *      nobody's; the anchor is durable (full.start.json, catalogue) before the first row.
  *   2. The first anchor stays: a run that finds a filling segment goes on with its anchor and its done tables. A run that finds an
- *      intent begins a segment of its
- *      own, so that a run which was only thought dead cannot finish that one.
+ *      intent begins a segment of its own, so that a run which was only thought dead cannot finish that one.
  *   3. Every step of the catalogue is a conditional put from what this run saw; whoever loses has changed nothing.
  *   4. A table counts as done when its done object is durable; rows of an attempt without one are nobody's. */
 #include <pthread.h>
@@ -17,21 +15,6 @@
 #include "engine/chain/chunk.h"
 #include "engine/chain/full.h"
 
-struct full {
-    struct store *st;
-    struct lineage lin;
-    char etag[STORE_ETAG];
-    char seg[CHAIN_SEG], id[CHAIN_ID];
-    enum compression compression;
-    uint64_t chunk_rows;
-    bool others_intent; /* found by a probe: begin a segment of our own */
-    bool full_seen;     /* full.json was there when we began: a run died between it and the catalogue */
-    struct opening o;
-    struct catalog *cat;  /* set once the anchor is durable */
-    pthread_mutex_t lock; /* done */
-    struct full_entry *done;
-    size_t ndone, cap_done;
-};
 struct full_table {
     struct full *f;
     struct done d;
@@ -48,7 +31,7 @@ void full_close(struct full *f) {
     mem_free(f);
 }
 
-static struct full *full_new(struct store *st, const struct full_opts *o, struct err *e) {
+struct full *full_new(struct store *st, const struct full_opts *o, struct err *e) {
     struct full *f = mem_alloc(sizeof *f, e);
     if (f == NULL) return NULL;
     pthread_mutex_init(&f->lock, NULL);
@@ -83,7 +66,7 @@ bool full_table_done(const struct full *f, uint32_t table) {
     return yes;
 }
 
-static int add_done(struct full *f, uint32_t table, const char *attempt, const char *digest, struct err *e) {
+int full_add_done(struct full *f, uint32_t table, const char *attempt, const char *digest, struct err *e) {
     int rc = 0;
     pthread_mutex_lock(&f->lock);
     if (is_done(f, table)) goto out; /* two runs at once: either attempt is whole, the first by name counts */
@@ -106,235 +89,24 @@ out:
     pthread_mutex_unlock(&f->lock);
     return rc;
 }
+/* ---- catalogue ---- */
 
-/* ---- begin ---- */
-
-static const char *text(const char *s) {
-    return s ? s : "";
-}
-
-static int lost(const struct full *f, struct err *e) {
+int full_lost(const struct full *f, struct err *e) {
     err_set(e, CODE_CHAIN_CONFLICT, "another process is taking a full into '%s', or replaced the chain there", f->st->url);
     return err_hint(e, "see who else writes that chain; nothing of this run is in it");
 }
 
-static int exists(struct store *st, const struct lineage *l, struct err *e) {
-    err_set(e, CODE_CHAIN_EXISTS, "there is a chain with a complete full at '%s': lineage %.12s, %llu links", st->url, l->id,
-            (unsigned long long)lineage_count(l));
-    return err_hint(e, "extend it with `sluice backup incremental`, or replace it with --force-overwrite");
-}
-
-/* Would this run go on with what that run began? */
-static int same_job(struct store *st, const struct lineage *l, const struct full_opts *o, struct err *e) {
-    if (strcmp(l->engine, text(o->source_engine)) != 0 || strcmp(l->identity, text(o->source_identity)) != 0) {
-        err_set(e, CODE_SOURCE_CHANGED, "the unfinished full at '%s' is of another source: '%s', not '%s'", st->url, l->identity,
-                text(o->source_identity));
-        return err_hint(e, "run it with its own source, choose another place, or replace it with --force-overwrite");
-    }
-    if (strcmp(l->slot, text(o->slot_name)) != 0 || l->extendable != o->extendable) {
-        err_set(e, CODE_CHAIN_EXISTS, "the unfinished full at '%s' was begun with slot '%s', this run has '%s'", st->url,
-                l->slot[0] ? l->slot : "(none)", text(o->slot_name)[0] ? o->slot_name : "(none)");
-        return err_hint(e, "run it with the flags it was begun with, or replace it with --force-overwrite");
-    }
-    return 0;
-}
-
-struct find_done {
-    struct full *f;
-    struct err *e;
-    bool failed;
-};
-
-static int find_done(void *arg, const char *path, uint64_t size, int64_t mtime_us) {
-    struct find_done *x = arg;
-    const char *name = strrchr(path, '/') + 1;
-    char attempt[CHAIN_ATTEMPT], want[CHAIN_PATH], digest[DIGEST_HEX];
-    unsigned table;
-    struct done d;
-    (void)size, (void)mtime_us;
-    if (sscanf(name, "%u-%16[0-9a-f]", &table, attempt) != 2) return 0;
-    path_done(want, x->f->seg, table, attempt);
-    if (strcmp(want, path) != 0) return 0;
-    x->failed = done_load(x->f->st, &x->f->o, table, attempt, &d, digest, x->e) < 0 || add_done(x->f, table, attempt, digest, x->e) < 0;
-    done_free(&d);
-    return x->failed;
-}
-
-static int resume(struct full *f, struct err *e) {
-    struct buf b = BUF_INIT(FORMAT_DOC_MAX);
-    char path[CHAIN_PATH], id[CHAIN_ID], etag[STORE_ETAG];
-    struct find_done found = {f, e, false};
-    bool there, same;
-    int rc = -1;
-    memcpy(f->seg, f->lin.segments[0].id, CHAIN_SEG);
-    path_full_start(path, f->seg);
-    if (doc_load(f->st, path, &b, e) < 0 || link_id(f->lin.id, b.p, b.n, id, e) < 0) goto out;
-    if (f->lin.nlinks == 0 || strcmp(id, f->lin.links[0].id) != 0) {
-        doc_bad(e, path, "its id is not the one in the catalogue");
-        goto out;
-    }
-    memcpy(f->id, id, CHAIN_ID);
-    if (opening_parse(b.p, b.n, path, &f->o, e) < 0 || opening_catalog(f->st, &f->o, &f->cat, e) < 0) goto out;
-    snprintf(path, sizeof path, "seg-%s/done/", f->seg);
-    if (f->st->ops->list(f->st, path, find_done, &found, e) < 0 || found.failed) goto out;
-    path_full(path, f->seg);
-    buf_reset(&b);
-    if (f->st->ops->get(f->st, path, FORMAT_DOC_MAX, NULL, &b, etag, &there, &same, e) < 0) goto out;
-    f->full_seen = there;
-    rc = 0;
-out:
-    buf_free(&b);
-    return rc;
-}
-
-int full_probe(struct store *st, const struct full_opts *o, enum full_found *found, struct full **out, struct err *e) {
-    struct full *f;
-    bool there, same;
-    *out = NULL;
-    *found = FULL_FRESH;
-    if ((f = full_new(st, o, e)) == NULL) return -1;
-    if (lineage_get(st, NULL, &f->lin, f->etag, &there, &same, e) < 0) {
-        if (!o->force_overwrite || (e->code != CODE_MANIFEST_INVALID && e->code != CODE_FORMAT_UNSUPPORTED)) goto fail;
-        err_clear(e); /* whatever it is, it is going to be replaced */
-        *found = FULL_COMPLETE;
-        full_close(f);
-        return 0;
-    }
-    if (!there) {
-        full_close(f);
-        return 0;
-    }
-    const struct lineage_segment *first = &f->lin.segments[0];
-    if (f->lin.nsegments == 1 && first->state == SEGMENT_STARTING) {
-        *found = FULL_INTENT;
-        if (!o->force_overwrite && same_job(st, &f->lin, o, e) < 0) goto fail;
-        f->others_intent = true;
-        memcpy(f->seg, first->id, CHAIN_SEG);
-        snprintf(f->lin.engine, sizeof f->lin.engine, "%s", text(o->source_engine));
-        snprintf(f->lin.identity, sizeof f->lin.identity, "%s", text(o->source_identity));
-        snprintf(f->lin.slot, sizeof f->lin.slot, "%s", text(o->slot_name));
-        f->lin.extendable = o->extendable;
-        *out = f;
-        return 0;
-    }
-    if (o->force_overwrite) {
-        *found = FULL_COMPLETE;
-        full_close(f);
-        return 0;
-    }
-    if (f->lin.nsegments > 1 || first->state == SEGMENT_COMPLETE) {
-        *found = FULL_COMPLETE;
-        exists(st, &f->lin, e);
-        goto fail;
-    }
-    *found = FULL_RESUME;
-    if (same_job(st, &f->lin, o, e) < 0 || resume(f, e) < 0) goto fail;
-    *out = f;
-    return 0;
-fail:
-    full_close(f);
-    return -1;
-}
-
-/* A new lineage with one starting segment in place of what etag names (NULL: nothing). */
-static int intend(struct full *f, const struct lineage *who, const char *etag, struct err *e) {
-    struct lineage next = {0};
-    char seg[CHAIN_SEG];
-    bool won;
-    int rc = -1;
-    memcpy(next.engine, who->engine, sizeof next.engine);
-    memcpy(next.identity, who->identity, sizeof next.identity);
-    memcpy(next.slot, who->slot, sizeof next.slot);
-    next.extendable = who->extendable;
-    memcpy(next.replaced, who->replaced, sizeof next.replaced);
-    next.nreplaced = who->nreplaced;
-    memcpy(next.id, who->id, sizeof next.id);
-    if ((!next.id[0] && chain_random_hex(next.id, 16, e) < 0) || chain_random_hex(seg, 8, e) < 0 ||
-        lineage_add_segment(&next, seg, SEGMENT_STARTING, 0, e) < 0)
-        goto out;
-    if (lineage_put(f->st, &next, etag, &won, f->etag, e) < 0) goto out;
-    if (!won) {
-        lost(f, e);
-        goto out;
-    }
-    lineage_free(&f->lin);
-    f->lin = next;
-    memset(&next, 0, sizeof next);
-    memcpy(f->seg, seg, CHAIN_SEG);
-    rc = FAULT("chain.full_intent", e);
-out:
-    lineage_free(&next);
-    return rc;
-}
-
-/* Consumers of what was here before are told that it was begun anew, rather than that the store is a stranger's. */
-static void replaces(struct lineage *who, const char *p, size_t n) {
-    struct lineage old;
-    struct err ignore = {0};
-    if (lineage_parse(p, n, &old, &ignore) < 0) return;  /* unreadable: nothing can be said of it */
-    if (strcmp(old.id, who->id) == 0) who->id[0] = '\0'; /* a new chain is never mistaken for the old one */
-    memcpy(who->replaced[0], old.id, CHAIN_LINEAGE);
-    who->nreplaced = 1;
-    for (size_t i = 0; i < old.nreplaced && who->nreplaced < LINEAGE_REPLACED; i++)
-        memcpy(who->replaced[who->nreplaced++], old.replaced[i], CHAIN_LINEAGE);
-    lineage_free(&old);
-}
-
-int full_intend(struct store *st, const struct full_opts *o, struct full **out, struct err *e) {
-    struct full *f = full_new(st, o, e);
-    struct lineage who = {0}, there = {0};
-    char path[CHAIN_PATH], etag[STORE_ETAG] = "";
-    struct buf b = BUF_INIT(MiB(64));
-    bool found, same;
-    *out = NULL;
-    if (f == NULL) return -1;
-    if (strlen(text(o->source_engine)) >= sizeof who.engine || strlen(text(o->source_identity)) >= sizeof who.identity ||
-        strlen(text(o->slot_name)) >= sizeof who.slot) {
-        err_set(e, CODE_INTERNAL, "the source's name, identity or slot is too long");
-        goto fail;
-    }
-    snprintf(who.engine, sizeof who.engine, "%s", text(o->source_engine));
-    snprintf(who.identity, sizeof who.identity, "%s", text(o->source_identity));
-    snprintf(who.slot, sizeof who.slot, "%s", text(o->slot_name));
-    who.extendable = o->extendable;
-    if (o->lineage && !chain_is_hex(o->lineage, CHAIN_LINEAGE - 1)) {
-        err_set(e, CODE_CONFIG, "the lineage id '%s' is not 32 hex digits", o->lineage);
-        goto fail;
-    }
-    snprintf(who.id, sizeof who.id, "%s", text(o->lineage));
-    path_lineage(path);
-    if (st->ops->get(st, path, MiB(64), NULL, &b, etag, &found, &same, e) < 0) goto fail;
-    if (found && !o->force_overwrite) {
-        if (lineage_parse(b.p ? b.p : "", b.n, &there, e) < 0) goto fail;
-        bool intent = there.nsegments == 1 && there.segments[0].state == SEGMENT_STARTING,
-             complete = there.segments[0].state == SEGMENT_COMPLETE;
-        if (complete) exists(st, &there, e);
-        else if (!intent) lost(f, e);
-        lineage_free(&there);
-        if (!intent) goto fail;
-    }
-    if (found && o->force_overwrite) replaces(&who, b.p ? b.p : "", b.n);
-    if (intend(f, &who, found ? etag : NULL, e) < 0) goto fail;
-    buf_free(&b);
-    *out = f;
-    return 0;
-fail:
-    buf_free(&b);
-    full_close(f);
-    return -1;
-}
-
 /* One conditional step of the catalogue. `fits` says whether l is still what the step starts from (0), is already past it (1) or is
  * another's (-1). */
-static int step(struct full *f, int (*fits)(const struct full *f, const struct lineage *l, const void *arg),
-                int (*make)(struct full *f, struct lineage *next, const void *arg, struct err *e), const void *arg, struct err *e) {
+int full_step(struct full *f, int (*fits)(const struct full *f, const struct lineage *l, const void *arg),
+              int (*make)(struct full *f, struct lineage *next, const void *arg, struct err *e), const void *arg, struct err *e) {
     for (int try = 0; try < 8; try++) {
         struct lineage next;
         char etag[STORE_ETAG];
         bool won = false, found, same;
         int is = fits(f, &f->lin, arg), rc;
         if (is > 0) return 0;
-        if (is < 0) return lost(f, e);
+        if (is < 0) return full_lost(f, e);
         if (lineage_copy(&f->lin, &next, e) < 0) return -1;
         rc = make(f, &next, arg, e);
         if (rc == 0) rc = lineage_put(f->st, &next, f->etag, &won, etag, e);
@@ -348,10 +120,10 @@ static int step(struct full *f, int (*fits)(const struct full *f, const struct l
         if (rc < 0) return -1;
         struct lineage now;
         if (lineage_get(f->st, NULL, &now, etag, &found, &same, e) < 0) return -1;
-        if (!found) return lost(f, e);
+        if (!found) return full_lost(f, e);
         if (strcmp(now.id, f->lin.id) != 0) {
             lineage_free(&now);
-            return lost(f, e);
+            return full_lost(f, e);
         }
         lineage_free(&f->lin);
         f->lin = now;
@@ -360,83 +132,10 @@ static int step(struct full *f, int (*fits)(const struct full *f, const struct l
     return err_set_class(e, ERR_RETRY, CODE_CHAIN_CONFLICT, "the catalogue at '%s' changes too fast", f->st->url);
 }
 
-static struct lineage_segment *segment(const struct full *f, const struct lineage *l) {
+struct lineage_segment *full_in(const struct full *f, const struct lineage *l) {
     for (size_t i = 0; i < l->nsegments; i++)
         if (strcmp(l->segments[i].id, f->seg) == 0) return &l->segments[i];
     return NULL;
-}
-
-static int start_fits(const struct full *f, const struct lineage *l, const void *arg) {
-    const struct lineage_link *x = arg;
-    const struct lineage_segment *s = segment(f, l);
-    if (s == NULL) return -1;
-    if (s->state == SEGMENT_STARTING) return 0;
-    return l->nlinks && strcmp(l->links[0].id, x->id) == 0 ? 1 : -1;
-}
-
-static int start_make(struct full *f, struct lineage *next, const void *arg, struct err *e) {
-    segment(f, next)->state = SEGMENT_FILLING;
-    return lineage_append(f->st, next, arg, &f->o.anchor, e);
-}
-
-static int number_tables(struct full *f, const struct catalog *c, struct registry *r, struct err *e) {
-    char label[160];
-    if (registry_init(r, e) < 0) return -1;
-    for (size_t i = 0; i < c->ntables; i++) {
-        struct shape *s = c->tables[i];
-        if (registry_find(r, s->oid, s->ns, s->name))
-            return err_set(e, CODE_INTERNAL, "table '%s' is in the catalogue twice", shape_label(s, label));
-        if (doc_put_shape(f->st, s, e) < 0 || registry_set(r, (uint32_t)i + 1, s->oid, s->ns, s->name, s->digest, e) < 0) return -1;
-    }
-    for (size_t i = 0; i < c->ntables; i++)
-        c->tables[i]->table = (uint32_t)i + 1;
-    return 0;
-}
-
-int full_start(struct full *f, const struct pos *anchor, const struct catalog *c, struct err *e) {
-    struct opening o = {0};
-    struct buf b = BUF_INIT(FORMAT_DOC_MAX);
-    struct lineage_link x = {0};
-    char path[CHAIN_PATH];
-    int rc = -1;
-    if (f->cat) return err_set(e, CODE_INTERNAL, "this full has started already");
-    if (!pos_is_set(anchor) || strcmp(anchor->engine, f->lin.engine) != 0)
-        return err_set(e, CODE_INTERNAL, "the anchor '%s' is not of '%s'", anchor->token, f->lin.engine);
-    if (f->others_intent) {
-        struct lineage who;
-        if (lineage_copy(&f->lin, &who, e) < 0) goto out;
-        rc = intend(f, &who, f->etag, e);
-        lineage_free(&who);
-        if (rc < 0) goto out;
-        rc = -1;
-        f->others_intent = false;
-    }
-    memcpy(o.lineage, f->lin.id, CHAIN_LINEAGE);
-    memcpy(o.segment, f->seg, CHAIN_SEG);
-    snprintf(o.parent, sizeof o.parent, "%s", f->lin.id);
-    memcpy(o.engine, f->lin.engine, sizeof o.engine);
-    memcpy(o.identity, f->lin.identity, sizeof o.identity);
-    memcpy(o.slot, f->lin.slot, sizeof o.slot);
-    o.extendable = f->lin.extendable;
-    o.time_us = chain_hooks.now_us();
-    o.anchor = *anchor;
-    o.objects = c->objects;
-    o.nobjects = c->nobjects;
-    o.warnings = c->warnings;
-    o.nwarnings = c->nwarnings;
-    if (number_tables(f, c, &o.tables, e) < 0 || opening_format(&o, &b, e) < 0 || link_id(o.parent, b.p, b.n, x.id, e) < 0) goto out;
-    path_full_start(path, f->seg);
-    if (opening_parse(b.p, b.n, path, &f->o, e) < 0) goto out; /* what is kept is what a reader will see */
-    if (doc_put_new(f->st, path, &b, e) < 0 || FAULT("chain.full_start_put", e) < 0) goto out;
-    x.time_us = o.time_us;
-    x.bytes = b.n;
-    if (step(f, start_fits, start_make, &x, e) < 0 || FAULT("chain.full_started", e) < 0) goto out;
-    memcpy(f->id, x.id, CHAIN_ID);
-    rc = opening_catalog(f->st, &f->o, &f->cat, e);
-out:
-    registry_free(&o.tables);
-    buf_free(&b);
-    return rc;
 }
 
 /* ---- tables ---- */
@@ -539,7 +238,8 @@ int full_table_end(struct full_table *ft, uint64_t *rows, uint64_t *raw_bytes, u
     memset(&ft->w.done, 0, sizeof ft->w.done);
     if (done_format(d, ft->f->compression, &b, e) < 0 || sha256_hex(b.p, b.n, digest, e) < 0) goto out;
     path_done(path, d->segment, d->table, d->attempt);
-    if (doc_put_new(ft->f->st, path, &b, e) < 0 || FAULT("chain.done_put", e) < 0 || add_done(ft->f, d->table, d->attempt, digest, e) < 0)
+    if (doc_put_new(ft->f->st, path, &b, e) < 0 || FAULT("chain.done_put", e) < 0 ||
+        full_add_done(ft->f, d->table, d->attempt, digest, e) < 0)
         goto out;
     if (rows) *rows = d->rows;
     if (raw_bytes) *raw_bytes = d->raw_bytes;
@@ -554,14 +254,14 @@ out:
 /* ---- end ---- */
 
 static int end_fits(const struct full *f, const struct lineage *l, const void *arg) {
-    const struct lineage_segment *s = segment(f, l);
+    const struct lineage_segment *s = full_in(f, l);
     if (s == NULL || s->state == SEGMENT_STARTING) return -1;
     if (s->state == SEGMENT_FILLING) return 0;
     return strcmp(s->full, arg) == 0 ? 1 : -1;
 }
 
 static int end_make(struct full *f, struct lineage *next, const void *arg, struct err *e) {
-    struct lineage_segment *s = segment(f, next);
+    struct lineage_segment *s = full_in(f, next);
     (void)e;
     s->state = SEGMENT_COMPLETE;
     memcpy(s->full, arg, DIGEST_HEX);
@@ -614,7 +314,7 @@ int full_end(struct full *f, const struct object *sequences, size_t nsequences, 
     }
     if (f->ndone) qsort(f->done, f->ndone, sizeof *f->done, by_table);
     if (full_put(f, sequences, nsequences, digest, e) < 0 || FAULT("chain.full_put", e) < 0) return -1;
-    if (step(f, end_fits, end_make, digest, e) < 0 || FAULT("chain.full_catalogued", e) < 0) return -1;
+    if (full_step(f, end_fits, end_make, digest, e) < 0 || FAULT("chain.full_catalogued", e) < 0) return -1;
     if (id) memcpy(id, f->id, CHAIN_ID);
     return 0;
 }

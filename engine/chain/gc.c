@@ -1,11 +1,9 @@
 /* DESIGN: what nobody refers to.
  *   1. All references are read before anything is removed; one that cannot be read ends the run with nothing removed.
  *   2. Kept: what the catalogue names, directly or not; everything in a segment whose full is not complete (its run may be alive);
- *      everything younger than the
- *      age; and every name that is not one of the format's.
+ *      everything younger than the age; and every name that is not one of the format's.
  *   3. The catalogue is read again before the first removal. What a writer of that age has not catalogued yet can be lost to it, and it
- *      notices (chunks_there
- *      in link.c): so the age is a promise that no run takes that long. */
+ *      notices (chunks_there in link.c): so the age is a promise that no run takes that long. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -199,7 +197,7 @@ static int look(void *arg, const char *path, uint64_t size, int64_t mtime_us) {
         g->doomed.size = sizes;
         g->doomed.cap = cap;
     }
-    strcpy(g->doomed.path[g->doomed.n], path);
+    snprintf(g->doomed.path[g->doomed.n], CHAIN_PATH, "%s", path);
     g->doomed.size[g->doomed.n++] = size;
     return 0;
 }

@@ -4,8 +4,7 @@
  *   2. Order of what becomes durable: chunks and shapes, then (tip looked at) the manifest, then the catalogue by If-Match. Before the
  *      last step nobody sees anything.
  *   3. The parent is the tip the handle had at link_begin. When it is no longer the tip, nothing of ours is catalogued; a put whose
- *      answer was lost is
- *      recognised by its id. */
+ *      answer was lost is recognised by its id. */
 #include <string.h>
 
 #include "engine/base/fault.h"

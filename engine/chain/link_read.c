@@ -1,11 +1,11 @@
 /* DESIGN: reading a link.
  *   1. Manifest, parent and seam are checked when it is opened, each chunk as a whole before its first record, each frame's CRC before
  *      its first record.
- *   2. Seqs come from counting, and every count (frame, chunk, link) has to agree with what is recorded one level up; at the end so have
- *      the last
- *      commit and the end.
- *   3. Starting inside: shape changes up to there come from the manifest, and each frame's index says which shapes it takes for granted.
- *      */
+ *   2. Seqs come from counting, and every count (frame, chunk, link) has to agree with what is recorded one level up; at the end so
+ *      have the last commit and the end.
+ *   3. Starting inside: shape changes up to there come from the manifest, and each frame's index says which shapes it takes for
+ *      granted.
+ * */
 #include <string.h>
 
 #include "engine/base/mem.h"

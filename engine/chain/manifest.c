@@ -1,6 +1,5 @@
 /* Writing and parsing of the documents below the catalogue. The parsers check what one document can tell alone; how documents fit each
- * other is checked by who
- * follows the reference (chain.c, full_read.c, link_read.c). */
+ * other is checked by who follows the reference (chain.c, full_read.c, link_read.c). */
 #include "engine/chain/manifest.h"
 
 #include <string.h>

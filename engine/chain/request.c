@@ -1,6 +1,6 @@
 /* Stop requests and consumers' heartbeats: small objects beside the log. A stop carries a nonce, so that a run can tell a new one from
- * what was there when it
- * began; a stream's name stands in hex, since names of objects know few characters (long ones by digest: a file name has an end). */
+ * what was there when it began; a stream's name stands in hex, since names of objects know few characters (long ones by digest: a file
+ * name has an end). */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
-/* DESIGN: verify reads what a restore and a broker read, by the same functions, so that it passes exactly what they take. Shallow: every
- * document against what
- * names it, every chunk's digest, header and index. Deep: every frame, row and record decoded, against the shape in force, and counted.
+/* DESIGN: verify reads what a restore and a broker read, by the same functions, so that it passes exactly what they take. Shallow:
+ * every document against what names it, every chunk's digest, header and index. Deep: every frame, row and record decoded, against the
+ * shape in force, and counted.
  * */
 #include <string.h>
 

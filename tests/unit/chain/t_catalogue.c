@@ -67,7 +67,7 @@ static void at_most(struct store *st) {
     chain_hooks.page_links = 128;
     chain_hooks.page_refs = 256;
     memcpy(l.id, "0123456789abcdef0123456789abcdef", CHAIN_LINEAGE);
-    strcpy(l.engine, "sqlite");
+    snprintf(l.engine, sizeof l.engine, "sqlite");
     memset(l.identity, 'i', sizeof l.identity - 1);
     memset(l.slot, 's', sizeof l.slot - 1);
     lineage_add_segment(&l, "0123456789abcdef", SEGMENT_COMPLETE, 0, E);

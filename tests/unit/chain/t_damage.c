@@ -132,7 +132,7 @@ int main(void) {
     char rows[2][CHAIN_PATH];
     size_t n = 0;
     for (size_t i = 0; i < all.n && n < 2; i++)
-        if (strstr(all.v[i], "/rows/")) strcpy(rows[n++], all.v[i]);
+        if (strstr(all.v[i], "/rows/")) snprintf(rows[n++], CHAIN_PATH, "%s", all.v[i]);
     swapped(rows[0], rows[1], "chunks of two tables");
     store_close(st);
     fx_remove();

@@ -238,7 +238,7 @@ static void documents(void) {
                         n = n - (end - at) + strlen(v);
                     }
                 } else mutate(own, &n, b.n + 64);
-                n += (size_t)sprintf(own + n, ",\"crc32c\":\"%08x\"}\n", crc32c(0, own, n));
+                n += (size_t)snprintf(own + n, 32, ",\"crc32c\":\"%08x\"}\n", crc32c(0, own, n));
                 err_clear(&e);
                 if (parse_any(all.v[i], own, n, &e) == 0) taken++;
                 else if (e.code != CODE_MANIFEST_INVALID && e.code != CODE_FORMAT_UNSUPPORTED && e.code != CODE_LIMIT) { if (coded) note("%s: %s", err_code_name(e.code), e.msg); coded = false; }

@@ -29,7 +29,7 @@ int main(void) {
     c.seq = 10;
     c.stopped_us = 6;
     ok(chain_consumer_put(st, &c, E) == 0, "replaced");
-    strcpy(c.stream_id, "s2");
+    snprintf(c.stream_id, sizeof c.stream_id, "s2");
     ok(chain_consumer_put(st, &c, E) == 0, "another");
     fx_put(st, "consumers/ff.json", "{", 1);
     ok(chain_consumers(st, ar, &v, &n, E) == 0 && n == 2, "two; what cannot be read is none: %s", fx_err.msg);
