@@ -1,4 +1,7 @@
 /* State, takeover, fencing, marks and bulk load on a real server. */
+#include <pthread.h>
+#include <stdatomic.h>
+
 #include "tests/unit/drivers/postgres/target_kit.h"
 
 static void state_is_kept_and_fenced(void) {
@@ -128,6 +131,37 @@ static void takeover_fences_lanes_and_loaders(void) {
     kit_st = st2;
 }
 
+static atomic_int taken;
+static struct target_state taken_st;
+static void *take(void *arg) {
+    struct err e = {0};
+    taken = ops->takeover(arg, &taken_st, &e) == 0 ? 1 : -1;
+    return NULL;
+}
+
+/* A lane's or loader's transaction that is in flight ends before a takeover does, and never after it. */
+static void takeover_waits_for_what_is_in_flight(const char *claim, bool loader) {
+    pthread_t th;
+    struct lane *l = NULL;
+    struct err e = {0};
+    taken = 0;
+    taken_st = kit_st;
+    ok(ops->lane_open(kit_t, &kit_st, 0, &l, &e) == 0, "a lane's row: %s", e.msg);
+    kit_do("BEGIN");
+    if (loader) kit_do("SELECT 1 FROM %s.sluice_cdc_state FOR KEY SHARE", kit_ctl);
+    else kit_do("UPDATE %s.sluice_cdc_lane SET seq = seq", kit_ctl);
+    pthread_create(&th, NULL, take, kit_t);
+    while (taken == 0 && strcmp(kit_rows("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND pid <> pg_backend_pid() AND query LIKE '%%sluice_cdc%%'"), "0") == 0)
+        kit_do("SELECT pg_stat_clear_snapshot()");
+    ok(taken == 0, "%s: takeover waits", claim);
+    kit_do("COMMIT");
+    pthread_join(th, NULL);
+    ok(taken == 1 && taken_st.epoch == kit_st.epoch + 1, "and goes on when it has ended");
+    kit_st = taken_st;
+    is_str(kit_rows("SELECT count(*) FROM %s.sluice_cdc_lane WHERE epoch <> %llu", kit_ctl, (unsigned long long)kit_st.epoch), "0", "every lane is in the new epoch");
+    ops->lane_close(l);
+}
+
 static void load_values(void) {
     struct err e = {0};
     struct loader *l = NULL;
@@ -180,6 +214,8 @@ int main(void) {
     a_look_changes_nothing();
     a_newer_format_is_refused();
     takeover_fences_lanes_and_loaders();
+    takeover_waits_for_what_is_in_flight("a lane", false);
+    takeover_waits_for_what_is_in_flight("a loader", true);
     load_values();
     return kit_close();
 }
