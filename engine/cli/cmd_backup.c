@@ -38,12 +38,29 @@ static int open_job(struct args *a, struct backup *b, bool keep_config, struct e
     return cli_job_open(a, b->c, &cj, &b->j, e);
 }
 
-/* A fresh chain's producer is named after the lineage id that the chain will get. */
+static int kept_lineage(struct args *a, const char *config, struct err *e) {
+    json_t *o = config ? json_parse(config, strlen(config), "config", e) : NULL;
+    const char *id = o ? json_string_value(json_object_get(o, "lineage")) : NULL;
+    int rc = config && !o ? -1 : id ? options_set(&a->options, "lineage", id, e) : 0;
+    if (o) json_decref(o);
+    return rc;
+}
+
+/* A fresh chain's producer is named after the lineage id that the chain will get, unless it was given a name. It keeps that id: by it a run that
+ * was killed behind the chain's last write knows the chain for its own. */
 static int fresh_name(struct args *a, struct backup *b, struct err *e) {
     char hex[33];
+    if (b->name[0]) {
+        struct entity en = {0};
+        bool found;
+        if (entity_find(b->c, "producer", b->name, &en, &found, e) < 0) return -1;
+        int rc = found ? kept_lineage(a, en.config, e) : 0;
+        entity_free(&en);
+        if (rc < 0 || found) return rc;
+    }
     if (random_hex16(hex, e) < 0 || random_hex16(hex + 16, e) < 0) return -1;
     if (options_set(&a->options, "lineage", hex, e) < 0) return -1;
-    snprintf(b->name, sizeof b->name, "%.12s", hex);
+    if (!b->name[0]) snprintf(b->name, sizeof b->name, "%.12s", hex);
     return 0;
 }
 
@@ -100,7 +117,7 @@ int cmd_backup_full(struct args *a, struct err *e) {
         goto out;
     }
     if (cli_producer_name(a, b.c, b.url, b.name, e) < 0) goto out;
-    if (!b.name[0] && fresh_name(a, &b, e) < 0) goto out;
+    if (fresh_name(a, &b, e) < 0) goto out;
     bool dry = a->options.dry_run;
     if (open_job(a, &b, false, e) < 0) goto out;
     if (dry) {

@@ -83,6 +83,7 @@ static int wake(struct job *j, bool *woke, struct buf *did, struct err *e) {
     *woke = machine_has_event(j->control, j->entity.kind, j->entity.state, "resume");
     if (!*woke) return 0;
     if (refusal_clear(j->control, &j->entity, e) < 0) return -1;
+    j->again = strcmp(j->entity.state, "done") == 0;
     return advance(j, "resume", NULL, NULL, did, e);
 }
 

@@ -44,7 +44,7 @@ struct job {
     struct stopper stopper;
     struct job_result result;
     void *ctx; void (*ctx_free)(void *); /* a tailing step's open connections; dropped after an error */
-    bool owned, place_checked;
+    bool owned, place_checked, again;   /* again: it was done, and was asked for once more */
 };
 
 /* Prepare a job for an entity that is in the control DB: own it, read its config under `o` (taken over), resolve its endpoints, open its store.

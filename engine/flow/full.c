@@ -228,6 +228,35 @@ static void mirror_new_chain(struct job *j) {
     chain_close(c);
 }
 
+/* The chain that full_probe found complete: did a run of this very entity make it, which was killed before it could say so here? */
+static int finished_by_us(struct job *j, struct step_result *r, struct err *e) {
+    struct chain *c = NULL;
+    struct link_info first;
+    struct err why = *e;
+    int rc = -1;
+    if (!j->options.lineage) return -1;
+    if (job_chain(j, &c, e) < 0) goto out;
+    const struct chain_info *ci = chain_info(c);
+    if (strcmp(ci->lineage, j->options.lineage) != 0) {
+        *e = why;
+        goto out;
+    }
+    if (chain_link(c, 0, &first, e) < 0) goto out;
+    err_clear(e);
+    log_info("the full was complete already", KV_STR("lineage", ci->lineage));
+    snprintf(j->result.id, sizeof j->result.id, "%s", first.id);
+    snprintf(j->result.lineage, sizeof j->result.lineage, "%s", ci->lineage);
+    j->result.resumed = true;
+    r->event = ci->extendable ? "full_done" : "rooted";
+    snprintf(r->detail, sizeof r->detail, "{\"id\":\"%s\"}", first.id);
+    snprintf(r->said, sizeof r->said, "full %s was complete already", first.id);
+    mirror_chain(j, c, 0);
+    rc = 0;
+out:
+    chain_close(c);
+    return rc;
+}
+
 int step_producer_full(struct job *j, struct step_result *r, struct err *e) {
     struct opened o = {0};
     struct copy c = {.lock = PTHREAD_MUTEX_INITIALIZER, .j = j};
@@ -250,7 +279,10 @@ int step_producer_full(struct job *j, struct step_result *r, struct err *e) {
     fo = (struct full_opts){.source_engine = j->source_driver->name, .source_identity = identity, .slot_name = j->options.chain_slot ? slot : NULL,
                             .lineage = j->options.lineage, .extendable = j->options.chain_slot, .force_overwrite = j->options.force_overwrite, .compression = job_compression(j),
                             .chunk_rows = j->options.chunk_size};
-    if (full_probe(j->store, &fo, &found, &o.full, e) < 0) goto out;
+    if (full_probe(j->store, &fo, &found, &o.full, e) < 0) {
+        if (e->code == CODE_CHAIN_EXISTS) rc = finished_by_us(j, r, e);
+        goto out;
+    }
     c.full = o.full;
     if (found == FULL_RESUME) {
         int done = resume(j, &o, &c, e);
