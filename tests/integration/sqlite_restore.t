@@ -77,13 +77,14 @@ test_it 'a restore that is killed goes on with the same command' '
     done
     [ $n -ge 5 ]'
 
-test_it 'an unfinished restore to one link is not taken for a restore to another' '
-    SLUICE_FAULT=$(grep rebuild $T/points | tail -1) run restore --from-dir $C --target-driver sqlite --target $T/u.db --to-id $(cat $T/id1)
+test_it 'an unfinished restore goes on to the link that it began with, though the chain has grown, and is not taken for one to another link' '
+    SLUICE_FAULT=rebuild.before_last_phase run restore --from-dir $C --target-driver sqlite --target $T/u.db --to-id $(cat $T/id1)
     is $rc 137
-    if [ "$(q $T/u.db "select phase from sluice_cdc_state" 2>/dev/null)" = restoring ]; then
-        ends 3 "unfinished" restore --from-dir $C --target-driver sqlite --target $T/u.db
-        restore $T/u.db --to-id $(cat $T/id1) && same_all $T/at1.db $T/u.db
-    fi'
+    is "$(q $T/u.db "select phase from sluice_cdc_state")" restoring
+    ends 3 "unfinished" restore --from-dir $C --target-driver sqlite --target $T/u.db --to-id $(cat $T/id2)
+    restore $T/u.db
+    is "$(tail -1 $T/out)" "$(cat $T/id1)"
+    same_all $T/at1.db $T/u.db'
 
 test_it 'a URL names the same folder; both or neither place is a usage error' '
     done_ok restore --from file://$C --target-driver sqlite --target $T/g.db && same_all $S $T/g.db
