@@ -111,7 +111,7 @@ static int note_all_displaced(struct buf *b, const struct shape *s, int64_t n, b
 /* The key's bytes changed, not only in a way that its collation sees. */
 static int key_moved(struct buf *b, const struct shape *s, struct err *e) {
     const struct key *k = &s->keys[s->identity];
-    if (buf_adds(b, " WHERE ", e) < 0) return -1;
+    if (buf_adds(b, " WHEN ", e) < 0) return -1;
     for (uint16_t i = 0; i < k->ncols; i++) {
         if ((i && buf_adds(b, " OR ", e) < 0) || column(b, "NEW", s, k->cols[i], e) < 0 || buf_adds(b, " COLLATE BINARY IS NOT ", e) < 0 ||
             column(b, "OLD", s, k->cols[i], e) < 0 || buf_adds(b, " OR typeof(", e) < 0 || column(b, "NEW", s, k->cols[i], e) < 0 ||
@@ -138,8 +138,7 @@ static int body(struct buf *b, const struct shape *s, int64_t n, char when, char
         if (rc == 0 && on != 'd') rc = note_all_displaced(b, s, n, on == 'u', e);
         return rc;
     }
-    if ((rc = note(b, s, n, SQ_OP_NEW, "NEW", e)) == 0 && on == 'u') rc = key_moved(b, s, e);
-    if (rc == 0) rc = buf_adds(b, ";\n", e);
+    if ((rc = note(b, s, n, SQ_OP_NEW, "NEW", e)) == 0) rc = buf_adds(b, ";\n", e);
     return rc == 0 && sq_identity_may_be_null(s) ? note_null_key(b, s, n, e) : rc;
 }
 
@@ -154,7 +153,8 @@ int sq_triggers_make(struct sq_triggers *t, const struct shape *s, int64_t n, st
         g->at = t->text.n;
         if (buf_addf(&t->text, e, "CREATE TRIGGER \"%s\" %s %s ON ", g->name, *kind == 'b' ? "BEFORE" : "AFTER",
                      kind[1] == 'i' ? "INSERT" : kind[1] == 'u' ? "UPDATE" : "DELETE") < 0 ||
-            text_ident(&t->text, s->name, e) < 0 || buf_adds(&t->text, " BEGIN\n", e) < 0 || body(&t->text, s, n, kind[0], kind[1], e) < 0 ||
+            text_ident(&t->text, s->name, e) < 0 || (!dirty && strcmp(kind, "au") == 0 && key_moved(&t->text, s, e) < 0) ||
+            buf_adds(&t->text, " BEGIN\n", e) < 0 || body(&t->text, s, n, kind[0], kind[1], e) < 0 ||
             buf_adds(&t->text, "END", e) < 0)
             goto fail;
         g->n = t->text.n - g->at;

@@ -12,8 +12,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define SQ_BUSY_MS 5000
-
 static int dsn_refuse(struct err *e, const char *why) {
     err_set(e, CODE_DSN, "cannot read the SQLite DSN: %s", why);
     return err_hint(e, "give a file: app.db, file:app.db, sqlite:app.db or sqlite:///var/lib/app/app.db");
@@ -90,7 +88,7 @@ static int configure(sqlite3 *db, struct err *e) {
         rc = sqlite3_db_config(db, settings[i].op, settings[i].on, &was);
     if (rc != SQLITE_OK) return sq_err(db, rc, e, "cannot set up the connection");
     /* the first statement that reads the file: tells a database from another file */
-    return sq_exec(db, "PRAGMA temp_store=FILE; PRAGMA recursive_triggers=OFF; SELECT count(*) FROM sqlite_schema;", e);
+    return sq_exec(db, "PRAGMA temp_store=FILE; PRAGMA recursive_triggers=OFF; PRAGMA main.synchronous=FULL; SELECT count(*) FROM sqlite_schema;", e);
 }
 
 int sq_open(const char *dsn, unsigned flags, sqlite3 **db, struct err *e) {

@@ -19,6 +19,7 @@
 int sq_dsn_path(const char *dsn, const char **path, struct err *e); /* points into dsn */
 int sq_dsn_check(const char *dsn, struct err *e);
 
+#define SQ_BUSY_MS 5000 /* how long we wait for the application's write */
 #define SQ_CREATE 1u /* make the file when it is absent (targets); without it an absent file is CODE_UNREACHABLE */
 /* Open with the settings that every connection of ours has: busy timeout, no trigger of the user's fires in it, double-quoted text is an
  * error, untrusted schema, temporary data in files. A file that is no database is CODE_DSN. */

@@ -591,6 +591,8 @@ int sq_stream_ack(struct stream *st, const struct pos *p, struct err *e) {
     if (sq_prepare(st->db, embed_sql("sqlite/log_forget"), &q, e) < 0) return -1;
     sqlite3_bind_int64(q, 1, to.id); /* the row itself stays: its nonce proves the file */
     sqlite3_bind_int64(q, 2, ACK_ROWS);
+    /* not synced: what a power failure brings back is forgotten again later */
+    if (sq_exec(st->db, "PRAGMA main.synchronous=NORMAL", e) < 0) { sqlite3_finalize(q); return -1; }
     sqlite3_busy_timeout(st->db, 0);
     do {
         if ((rc = sq_run(q, &busy)) < 0) {
@@ -600,8 +602,9 @@ int sq_stream_ack(struct stream *st, const struct pos *p, struct err *e) {
         }
         if (FAULT("sqlite.ack", e) < 0) { rc = -1; break; }
     } while (sqlite3_changes(st->db) == ACK_ROWS);
-    sqlite3_busy_timeout(st->db, 5000);
+    sqlite3_busy_timeout(st->db, SQ_BUSY_MS);
     sqlite3_finalize(q);
+    if (sq_exec(st->db, "PRAGMA main.synchronous=FULL", rc < 0 ? &busy : e) < 0) rc = -1;
     return rc;
 }
 

@@ -135,10 +135,14 @@ static int integer(const struct column *c, int64_t i, struct arena *a, struct va
         *v = (struct value){i ? "t" : "f", 1, VALUE_TEXT};
         return 0;
     }
-    char digits[24];
-    int n = snprintf(digits, sizeof digits, "%lld", (long long)i);
+    char buf[24], *digits = buf + sizeof buf;
+    uint64_t u = i < 0 ? 0 - (uint64_t)i : (uint64_t)i;
+    do *--digits = (char)('0' + u % 10);
+    while (u /= 10);
+    if (i < 0) *--digits = '-';
+    size_t n = (size_t)(buf + sizeof buf - digits);
     bool natural = c->type == LT_INT64 || (c->type == LT_NUMERIC && sq_affinity(c->native, false) == SQ_AFF_NUMERIC);
-    return natural ? keep(a, digits, (size_t)n, true, VALUE_TEXT, v, e) : tagged(a, 'i', digits, (size_t)n, v, e);
+    return natural ? keep(a, digits, n, true, VALUE_TEXT, v, e) : tagged(a, 'i', digits, n, v, e);
 }
 
 static int real(const struct column *c, double r, struct arena *a, struct value *v, struct err *e) {
