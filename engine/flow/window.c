@@ -506,7 +506,10 @@ static int take_truncate(struct window *w, struct change *c, struct err *e) {
     return emit(w, &r, e);
 }
 
-static int take_sequence(struct window *w, struct change *c, struct err *e) {
+static int take_sequence(struct window *w, struct change *from, struct err *e) {
+    struct change *c;
+    if (clone(w, from, &c, e) < 0) return -1;
+    c->seq_ns = tables_ns(w->ts, from->seq_ns);
     for (size_t i = 0; i < w->nsequences; i++)
         if (strcmp(w->sequences[i]->seq_ns, c->seq_ns) == 0 && strcmp(w->sequences[i]->seq_name, c->seq_name) == 0) {
             w->sequences[i] = c;

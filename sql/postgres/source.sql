@@ -56,7 +56,7 @@ SELECT a.attrelid, a.attnum, a.attname, CASE WHEN NOT a.attisdropped THEN pg_cat
 SELECT i.indrelid, ic.relname, i.indisprimary, i.indisunique, i.indimmediate, i.indkey::pg_catalog.text, i.indnkeyatts, i.indpred IS NOT NULL, i.indexprs IS NOT NULL,
        COALESCE((pg_catalog.to_jsonb(i) ->> 'indnullsnotdistinct')::pg_catalog.bool, false), i.indisreplident, pg_catalog.pg_get_indexdef(i.indexrelid),
        con.contype, pg_catalog.pg_get_constraintdef(con.oid), COALESCE(con.condeferrable, false), COALESCE(con.condeferred, false),
-       (SELECT string_agg(CASE WHEN co.collisdeterministic THEN 'f' ELSE 't' END, '' ORDER BY u.at)
+       (SELECT string_agg(CASE WHEN co.collisdeterministic IS FALSE THEN 't' ELSE 'f' END, '' ORDER BY u.at)
           FROM unnest(i.indcollation::pg_catalog.oid[]) WITH ORDINALITY u(oid, at) LEFT JOIN pg_catalog.pg_collation co ON co.oid = u.oid)
   FROM pg_catalog.pg_index i
   JOIN pg_catalog.pg_class ic ON ic.oid = i.indexrelid
