@@ -280,6 +280,7 @@ static int lock_root(const struct file_store *s, int *fd, struct err *e) {
     char path[PATH_MAX];
     if (make_dirs(s->root, e) < 0 || full_path(s, ".lock", path, e) < 0) return -1;
     *fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (*fd < 0 && errno == EACCES) *fd = open(path, O_RDONLY | O_CLOEXEC); /* another user made it: a lock needs no more */
     if (*fd < 0) return io_error(e, errno, "open", path);
     while (flock(*fd, LOCK_EX) < 0)
         if (errno != EINTR) return io_error(e, errno, "lock", path);

@@ -101,9 +101,11 @@ bool full_extendable(const struct full *f);
 int full_match(struct full *f, const struct catalog *c, struct err *e);
 bool full_table_done(const struct full *f, uint32_t table);
 /* Rows of one table, read from a snapshot at `snap`. A new attempt each time; what an earlier attempt stored is left to gc. */
-int full_table_begin(struct full *f, const struct shape *t, const struct pos *snap, enum rows_encoding enc, struct full_table **ft, struct err *e);
+int full_table_begin(struct full *f, const struct shape *t, const struct pos *snap, enum rows_encoding enc, struct full_table **ft,
+                     struct err *e);
 int full_table_put(struct full_table *ft, const char *p, size_t n, uint64_t rows, struct err *e); /* whole rows */
-int full_table_end(struct full_table *ft, uint64_t *rows, uint64_t *raw_bytes, uint64_t *stored_bytes, struct err *e); /* done/….json is durable; frees ft */
+/* done/….json is durable. Frees ft in every case. */
+int full_table_end(struct full_table *ft, uint64_t *rows, uint64_t *raw_bytes, uint64_t *stored_bytes, struct err *e);
 void full_table_abort(struct full_table *ft);
 /* Sequences sampled at the end, every table must be done. full.json, then the catalogue. */
 int full_end(struct full *f, const struct object *sequences, size_t nsequences, char id[CHAIN_ID], struct err *e);
@@ -127,7 +129,8 @@ int full_reader_sequences(const struct full_reader *r, const struct object **o, 
 /* The blocks of chunk k of a table: verified as a whole before the first block. Each block is one frame's rows. */
 struct chunk_rows;
 int full_reader_chunk(struct full_reader *r, uint32_t table, uint64_t k, struct chunk_rows **cr, struct err *e);
-int chunk_rows_next(struct chunk_rows *cr, const char **p, size_t *n, uint64_t *rows, struct err *e); /* n = 0 at the end; borrowed until the next call */
+/* n = 0 at the end; borrowed until the next call. */
+int chunk_rows_next(struct chunk_rows *cr, const char **p, size_t *n, uint64_t *rows, struct err *e);
 const char *chunk_rows_path(const struct chunk_rows *cr); /* for messages */
 void chunk_rows_close(struct chunk_rows *cr);
 
@@ -178,7 +181,11 @@ int chain_gc(struct chain *c, int64_t age_us, bool dry, void (*say)(void *arg, c
 int chain_stop_put(struct store *st, const char *which /* NULL: all consumers */, struct err *e);
 int chain_stop_nonce(struct store *st, const char *which, char nonce[33], struct err *e); /* empty when absent */
 /* Heartbeats: consumers/<hex of stream>.json. */
-struct consumer { char stream_id[256]; char target[128]; char link_id[CHAIN_ID]; uint64_t seq; int64_t seen_us, stopped_us; char host[64]; int64_t pid; };
+struct consumer {
+    char stream_id[256], target[128], link_id[CHAIN_ID], host[64];
+    uint64_t seq;
+    int64_t seen_us, stopped_us, pid;
+};
 int chain_consumer_put(struct store *st, const struct consumer *c, struct err *e);
 int chain_consumers(struct store *st, struct arena *a, struct consumer **c, size_t *n, struct err *e);
 

@@ -128,6 +128,8 @@ static int seal_chunk(struct chunk_writer *w, struct err *e) {
     w->chunk_records = w->chunk_raw = 0;
     buf_reset(b);
     buf_reset(&w->index);
+    if (b->cap > 4 * chain_hooks.chunk_stored + MiB(1)) buf_free(b); /* what one huge record took is given back */
+    if (w->raw.n == 0 && w->raw.cap > 4 * chain_hooks.chunk_stored + MiB(1)) buf_free(&w->raw);
     return 0;
 }
 

@@ -24,7 +24,10 @@ __attribute__((unused)) static struct store *fx_store(void) {
     const char *tmp = getenv("TMPDIR");
     struct store *s = NULL;
     snprintf(fx_dir, sizeof fx_dir, "%s/sluice-chain-XXXXXX", tmp ? tmp : "/tmp");
-    if (!mkdtemp(fx_dir) || store_open_dir(fx_dir, &s, E) < 0) { printf("Bail out! no folder\n"); exit(1); }
+    if (!mkdtemp(fx_dir) || store_open_dir(fx_dir, &s, E) < 0) {
+        printf("Bail out! no folder\n");
+        exit(1);
+    }
     return s;
 }
 
@@ -63,7 +66,10 @@ __attribute__((unused)) static struct shape *fx_shape(const char *name, unsigned
     s->nkeys = 1;
     s->keys = k;
     s->identity = s->primary = 0;
-    if (shape_finish(s, E) < 0) { printf("Bail out! %s\n", fx_err.msg); exit(1); }
+    if (shape_finish(s, E) < 0) {
+        printf("Bail out! %s\n", fx_err.msg);
+        exit(1);
+    }
     return s;
 }
 
@@ -86,7 +92,8 @@ __attribute__((unused)) static struct pos fx_pos(uint64_t n) {
 }
 
 __attribute__((unused)) static struct full_opts fx_opts(void) {
-    return (struct full_opts){.source_engine = "sqlite", .source_identity = "sqlite:test", .extendable = true, .compression = COMPRESSION_NONE};
+    return (struct full_opts){
+        .source_engine = "sqlite", .source_identity = "sqlite:test", .extendable = true, .compression = COMPRESSION_NONE};
 }
 
 /* A row of fx_shape in row_encode's form. */
@@ -94,7 +101,8 @@ __attribute__((unused)) static void fx_row(struct buf *b, uint64_t id, const cha
     struct value v[16];
     char num[32];
     snprintf(num, sizeof num, "%llu", (unsigned long long)id);
-    for (unsigned i = 0; i < cols; i++) v[i] = (struct value){i ? text : num, (uint32_t)strlen(i ? text : num), VALUE_TEXT};
+    for (unsigned i = 0; i < cols; i++)
+        v[i] = (struct value){i ? text : num, (uint32_t)strlen(i ? text : num), VALUE_TEXT};
     if (row_encode(b, v, (uint16_t)cols, E) < 0) exit(1);
 }
 
@@ -112,7 +120,10 @@ __attribute__((unused)) static int fx_fill(struct full *f, const struct shape *t
             snprintf(text, sizeof text, "%s row %llu", t->name, (unsigned long long)i);
             fx_row(&b, i, text, t->ncols);
         }
-        if (full_table_put(ft, b.p, b.n, n, E) < 0) { full_table_abort(ft); goto out; }
+        if (full_table_put(ft, b.p, b.n, n, E) < 0) {
+            full_table_abort(ft);
+            goto out;
+        }
     }
     rc = full_table_end(ft, NULL, NULL, NULL, E);
 out:
@@ -141,7 +152,10 @@ out:
 __attribute__((unused)) static struct chain *fx_open(struct store *st) {
     struct chain *c;
     bool found;
-    if (chain_open(st, &c, &found, E) < 0 || !found) { note("open: %s", found ? fx_err.msg : "not found"); return NULL; }
+    if (chain_open(st, &c, &found, E) < 0 || !found) {
+        note("open: %s", found ? fx_err.msg : "not found");
+        return NULL;
+    }
     return c;
 }
 
@@ -153,7 +167,8 @@ __attribute__((unused)) static int fx_txn(struct link *l, const struct shape *t,
         snprintf(num, sizeof num, "%llu", (unsigned long long)(first_id + i));
         snprintf(text, sizeof text, "change %llu", (unsigned long long)(first_id + i));
         struct value v[16] = {{num, (uint32_t)strlen(num), VALUE_TEXT}};
-        for (unsigned k = 1; k < t->ncols; k++) v[k] = (struct value){text, (uint32_t)strlen(text), VALUE_TEXT};
+        for (unsigned k = 1; k < t->ncols; k++)
+            v[k] = (struct value){text, (uint32_t)strlen(text), VALUE_TEXT};
         struct change c = {.op = CHANGE_INSERT, .table = t->table, .shape = t, .after = v};
         if (link_put(l, &c, E) < 0) return -1;
     }
@@ -169,7 +184,10 @@ __attribute__((unused)) static int fx_link(struct chain *c, uint64_t first_id, u
     size_t ns;
     struct pos end = fx_pos(at);
     if (chain_shapes_at(c, chain_info(c)->nlinks, &s, &ns, E) < 0 || link_begin(c, &o, &l, E) < 0) return -1;
-    if (fx_txn(l, s[0], first_id, n, at) < 0) { link_abort(l); return -1; }
+    if (fx_txn(l, s[0], first_id, n, at) < 0) {
+        link_abort(l);
+        return -1;
+    }
     return link_end(l, &end, NULL, E);
 }
 
@@ -185,7 +203,10 @@ __attribute__((unused)) static int fx_put(struct store *st, const char *path, co
     return st->ops->put(st, path, p, n, false, NULL, &r, NULL, E);
 }
 
-struct fx_paths { char v[4096][CHAIN_PATH]; size_t n; };
+struct fx_paths {
+    char v[4096][CHAIN_PATH];
+    size_t n;
+};
 __attribute__((unused)) static int fx_path(void *arg, const char *path, uint64_t size, int64_t mtime_us) {
     struct fx_paths *p = arg;
     (void)size, (void)mtime_us;
@@ -203,9 +224,12 @@ __attribute__((unused)) static struct fx_paths *fx_list(struct store *st, const 
 static unsigned char fx_counter;
 __attribute__((unused)) static int fx_random(void *p, size_t n, struct err *e) {
     (void)e;
-    for (size_t i = 0; i < n; i++) ((unsigned char *)p)[i] = fx_counter++;
+    for (size_t i = 0; i < n; i++)
+        ((unsigned char *)p)[i] = fx_counter++;
     return 0;
 }
-__attribute__((unused)) static int64_t fx_now(void) { return 1764524308000000; }
+__attribute__((unused)) static int64_t fx_now(void) {
+    return 1764524308000000;
+}
 
 #endif

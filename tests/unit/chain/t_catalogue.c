@@ -25,16 +25,19 @@ static void long_chain(struct store *st) {
     struct chain *other = fx_open(st);
     uint64_t seq = 0;
     for (uint64_t n = 0; n <= LINKS && good; n++) {
-        good = chain_link(other, n, &li, E) == 0 && li.n == n && li.start_seq == seq && li.opening == (n == 0) && chain_find(other, li.id, &by_id, E) == 0 && by_id.n == n;
+        good = chain_link(other, n, &li, E) == 0 && li.n == n && li.start_seq == seq && li.opening == (n == 0) &&
+               chain_find(other, li.id, &by_id, E) == 0 && by_id.n == n;
         seq = li.end_seq;
     }
     ok(good && seq == 2 * LINKS, "each by number and by id, with its seqs: %s", fx_err.msg);
-    ok(chain_link(other, 3, &li, E) == 0 && chain_link(other, 140, &li, E) == 0 && chain_link(other, 3, &li, E) == 0 && li.n == 3, "to and fro");
+    ok(chain_link(other, 3, &li, E) == 0 && chain_link(other, 140, &li, E) == 0 && chain_link(other, 3, &li, E) == 0 && li.n == 3,
+       "to and fro");
     ok(chain_link(other, LINKS + 1, &li, E) < 0 && fx_err.code == CODE_ID_UNKNOWN, "not beyond the end");
     err_clear(E);
     ok(chain_verify(other, true, &v, E) == 0 && v.links == LINKS + 1 && v.records == 2 * LINKS, "verify: %s", fx_err.msg);
     size_t pages = fx_list(st, "pages/")->n;
-    ok(chain_gc(other, -1000000, false, NULL, NULL, &g, E) == 0 && chain_verify(other, true, &v, E) == 0, "gc keeps all that is referred to: %s", fx_err.msg);
+    ok(chain_gc(other, -1000000, false, NULL, NULL, &g, E) == 0 && chain_verify(other, true, &v, E) == 0,
+       "gc keeps all that is referred to: %s", fx_err.msg);
     note("%zu pages, %llu removed", pages, (unsigned long long)g.objects);
     /* a page that is damaged or gone */
     struct fx_paths *p = fx_list(st, "pages/");
@@ -74,7 +77,8 @@ static void at_most(struct store *st) {
     memset(l.segments[0].full, 'a', DIGEST_HEX - 1);
     l.covered = tip;
     l.covered_us = INT64_MAX;
-    for (l.nreplaced = 0; l.nreplaced < LINEAGE_REPLACED; l.nreplaced++) memcpy(l.replaced[l.nreplaced], l.id, CHAIN_LINEAGE);
+    for (l.nreplaced = 0; l.nreplaced < LINEAGE_REPLACED; l.nreplaced++)
+        memcpy(l.replaced[l.nreplaced], l.id, CHAIN_LINEAGE);
     l.npages = 256;
     l.pages = mem_alloc(l.npages * sizeof *l.pages, E);
     uint64_t n = 1000000000000000;
@@ -85,7 +89,8 @@ static void at_most(struct store *st) {
         n += 128;
     }
     for (size_t i = 0; i < 128; i++) {
-        struct lineage_link x = {.n = n++, .attempt = "0123456789abcdef", .end_seq = INT64_MAX, .time_us = 1764524308000000, .bytes = 1ull << 50};
+        struct lineage_link x = {
+            .n = n++, .attempt = "0123456789abcdef", .end_seq = INT64_MAX, .time_us = 1764524308000000, .bytes = 1ull << 50};
         memcpy(x.id, id, CHAIN_ID);
         if (lineage_append(st, &l, &x, &tip, E) < 0) ok(0, "append: %s", fx_err.msg);
     }

@@ -16,12 +16,18 @@ static int take_full(void) {
     const struct catalog *known;
     char id[CHAIN_ID];
     int rc = -1;
-    if (full_probe(st, &o, &found, &f, E) < 0) { rc = found == FULL_COMPLETE && fx_err.code == CODE_CHAIN_EXISTS ? 0 : -1; goto out; }
+    if (full_probe(st, &o, &found, &f, E) < 0) {
+        rc = found == FULL_COMPLETE && fx_err.code == CODE_CHAIN_EXISTS ? 0 : -1;
+        goto out;
+    }
     if (found == FULL_FRESH && full_intend(st, &o, &f, E) < 0) goto out;
     if (found != FULL_RESUME && full_start(f, &anchor, cat, E) < 0) goto out;
     full_anchor(f, &first, &known);
     if (found == FULL_RESUME && full_match(f, cat, E) < 0) goto out;
-    if (strcmp(first.token, "100") != 0 || known->ntables != 2) { err_set(E, CODE_INTERNAL, "anchor %s", first.token); goto out; }
+    if (strcmp(first.token, "100") != 0 || known->ntables != 2) {
+        err_set(E, CODE_INTERNAL, "anchor %s", first.token);
+        goto out;
+    }
     struct pos snap = found == FULL_RESUME ? fx_pos(105) : anchor;
     for (size_t i = 0; i < 2; i++)
         if (!full_table_done(f, cat->tables[i]->table) && fx_fill(f, cat->tables[i], &snap, 40, 3) < 0) goto out;
@@ -42,10 +48,15 @@ static int take_link(void) {
     struct pos end = fx_pos(120);
     int rc = -1;
     if (c == NULL) goto out;
-    if (strcmp(chain_info(c)->tip_pos.token, "120") == 0) { rc = 0; goto out; }
+    if (strcmp(chain_info(c)->tip_pos.token, "120") == 0) {
+        rc = 0;
+        goto out;
+    }
     if (chain_shapes_at(c, chain_info(c)->nlinks, &s, &n, E) < 0 || link_begin(c, &o, &l, E) < 0) goto out;
     struct change made = {.op = CHANGE_SHAPE, .shape = fresh};
-    if (fx_txn(l, s[0], 1000, 30, 110) < 0 || link_put(l, &made, E) < 0 || fx_txn(l, fresh, 2000, 30, 115) < 0 || fx_txn(l, s[1], 3000, 30, 120) < 0) goto out;
+    if (fx_txn(l, s[0], 1000, 30, 110) < 0 || link_put(l, &made, E) < 0 || fx_txn(l, fresh, 2000, 30, 115) < 0 ||
+        fx_txn(l, s[1], 3000, 30, 120) < 0)
+        goto out;
     struct link *whole = l;
     l = NULL;
     rc = link_end(whole, &end, NULL, E);
@@ -88,16 +99,26 @@ static void contents(struct buf *out) {
     struct verify_report v;
     buf_reset(out);
     if (c == NULL) return;
-    if (chain_verify(c, true, &v, E) < 0) { buf_addf(out, E, "verify: %s", fx_err.msg); goto out; }
-    if (full_reader_open(c, NULL, &r, E) < 0) { buf_addf(out, E, "full: %s", fx_err.msg); goto out; }
+    if (chain_verify(c, true, &v, E) < 0) {
+        buf_addf(out, E, "verify: %s", fx_err.msg);
+        goto out;
+    }
+    if (full_reader_open(c, NULL, &r, E) < 0) {
+        buf_addf(out, E, "full: %s", fx_err.msg);
+        goto out;
+    }
     for (size_t n = full_reader_tables(r, &t), i = 0; i < n; i++)
         for (uint64_t k = 0; k < t[i].chunks; k++) {
             struct chunk_rows *cr;
             const char *p;
             size_t len;
             uint64_t rows;
-            if (full_reader_chunk(r, t[i].table, k, &cr, E) < 0) { buf_addf(out, E, "chunk: %s", fx_err.msg); continue; }
-            while (chunk_rows_next(cr, &p, &len, &rows, E) == 0 && len > 0) buf_add(out, p, len, E);
+            if (full_reader_chunk(r, t[i].table, k, &cr, E) < 0) {
+                buf_addf(out, E, "chunk: %s", fx_err.msg);
+                continue;
+            }
+            while (chunk_rows_next(cr, &p, &len, &rows, E) == 0 && len > 0)
+                buf_add(out, p, len, E);
             chunk_rows_close(cr);
         }
     full_reader_close(r);
@@ -105,14 +126,22 @@ static void contents(struct buf *out) {
     batch_init(&b, KiB(64), E);
     for (uint64_t n = 0; n < chain_info(c)->nlinks; n++) {
         struct link_reader *lr;
-        if (link_reader_open(c, n, 0, &lr, E) < 0) { buf_addf(out, E, "link: %s", fx_err.msg); continue; }
+        if (link_reader_open(c, n, 0, &lr, E) < 0) {
+            buf_addf(out, E, "link: %s", fx_err.msg);
+            continue;
+        }
         do {
             batch_reset(&b);
-            if (link_reader_next(lr, &b, KiB(4), E) < 0) { buf_addf(out, E, "link: %s", fx_err.msg); break; }
+            if (link_reader_next(lr, &b, KiB(4), E) < 0) {
+                buf_addf(out, E, "link: %s", fx_err.msg);
+                break;
+            }
             for (size_t i = 0; i < b.n; i++) {
                 const struct change *x = &b.v[i];
-                buf_addf(out, E, "%llu %u %u %s %s;", (unsigned long long)x->seq, x->op, x->table, x->shape ? x->shape->name : "", x->pos ? x->pos->token : "");
-                for (unsigned k = 0; x->after && k < x->shape->ncols; k++) buf_add(out, x->after[k].p, x->after[k].len, E);
+                buf_addf(out, E, "%llu %u %u %s %s;", (unsigned long long)x->seq, x->op, x->table, x->shape ? x->shape->name : "",
+                         x->pos ? x->pos->token : "");
+                for (unsigned k = 0; x->after && k < x->shape->ncols; k++)
+                    buf_add(out, x->after[k].p, x->after[k].len, E);
             }
         } while (b.n > 0);
         link_reader_close(lr);
@@ -123,7 +152,9 @@ out:
     chain_close(c);
 }
 
-static int everything(void) { return take_full() < 0 || take_link() < 0 || cover() < 0 ? -1 : 0; }
+static int everything(void) {
+    return take_full() < 0 || take_link() < 0 || cover() < 0 ? -1 : 0;
+}
 
 static char points[256][64];
 static unsigned reached[256];
@@ -179,7 +210,8 @@ int main(void) {
             ok(c && chain_gc(c, -1000000, true, NULL, NULL, &again, E) == 0 && again.objects == 0, "gc leaves no garbage");
             chain_close(c);
             contents(&got);
-            ok(got.n == want.n && memcmp(got.p, want.p, want.n) == 0, "and gc of %llu objects took nothing of it", (unsigned long long)g.objects);
+            ok(got.n == want.n && memcmp(got.p, want.p, want.n) == 0, "and gc of %llu objects took nothing of it",
+               (unsigned long long)g.objects);
         }
         ok(reached[i] > 0, "killed at %s up to %u", points[i], reached[i]);
     }

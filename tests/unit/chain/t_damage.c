@@ -9,7 +9,10 @@ static void write_raw(const char *path, const void *p, size_t n) { /* in place a
     char full[512];
     snprintf(full, sizeof full, "%s/%s", fx_dir, path);
     int fd = open(full, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    if (fd < 0 || write(fd, p, n) != (ssize_t)n) { printf("Bail out! cannot write %s\n", full); exit(1); }
+    if (fd < 0 || write(fd, p, n) != (ssize_t)n) {
+        printf("Bail out! cannot write %s\n", full);
+        exit(1);
+    }
     close(fd);
 }
 
@@ -27,13 +30,18 @@ static enum err_code look(void) {
     return code;
 }
 
-static bool coded(enum err_code c) { return c == CODE_CHUNK_CORRUPT || c == CODE_MANIFEST_INVALID || c == CODE_FORMAT_UNSUPPORTED; }
+static bool coded(enum err_code c) {
+    return c == CODE_CHUNK_CORRUPT || c == CODE_MANIFEST_INVALID || c == CODE_FORMAT_UNSUPPORTED;
+}
 
 static void every_byte(const char *path) {
     struct buf b;
     uint64_t missed = 0, unnamed = 0, cuts = 0;
     char *p;
-    if (fx_get(st, path, &b) < 0) { ok(0, "%s is there", path); return; }
+    if (fx_get(st, path, &b) < 0) {
+        ok(0, "%s is there", path);
+        return;
+    }
     p = malloc(b.n);
     for (size_t i = 0; i < b.n; i++)
         for (unsigned bit = i % 3; bit < 8; bit += 5) {
@@ -41,14 +49,18 @@ static void every_byte(const char *path) {
             p[i] = (char)(p[i] ^ 1u << bit);
             write_raw(path, p, b.n);
             enum err_code c = look();
-            if (!coded(c)) { if (missed++ == 0) note("%s byte %zu bit %u: %s %s", path, i, bit, err_code_name(c), fx_err.msg); }
-            else if ((!strstr(fx_err.msg, path) && !strstr(fx_err.msg, strrchr(path, '/') ? strrchr(path, '/') + 1 : path)) || !fx_err.hint[0]) {
+            if (!coded(c)) {
+                if (missed++ == 0) note("%s byte %zu bit %u: %s %s", path, i, bit, err_code_name(c), fx_err.msg);
+            } else if ((!strstr(fx_err.msg, path) && !strstr(fx_err.msg, strrchr(path, '/') ? strrchr(path, '/') + 1 : path)) ||
+                       !fx_err.hint[0]) {
                 if (unnamed++ == 0) note("%s byte %zu: %s | %s", path, i, fx_err.msg, fx_err.hint);
             }
         }
-    for (size_t n = 0; n < b.n; n += b.n - n > 64 && n > 64 ? 3 : 1) {
+    for (size_t n = 0; n<b.n; n += b.n - n> 64 && n > 64 ? 3 : 1) {
         write_raw(path, b.p, n);
-        if (!coded(look())) { if (cuts++ == 0) note("%s cut to %zu: %s", path, n, fx_err.msg); }
+        if (!coded(look())) {
+            if (cuts++ == 0) note("%s cut to %zu: %s", path, n, fx_err.msg);
+        }
     }
     write_raw(path, b.p, b.n);
     is_int(missed, 0, "a flipped bit of %s is noticed", path);
@@ -61,7 +73,10 @@ static void every_byte(const char *path) {
 
 static void missing(const char *path) {
     struct buf b;
-    if (fx_get(st, path, &b) < 0) { ok(0, "%s is there", path); return; }
+    if (fx_get(st, path, &b) < 0) {
+        ok(0, "%s is there", path);
+        return;
+    }
     st->ops->del(st, path, E);
     enum err_code c = look();
     ok(strcmp(path, "lineage.json") == 0 ? c == CODE_CHAIN_MISSING : coded(c), "%s missing: %s", path, fx_err.msg);
@@ -72,7 +87,10 @@ static void missing(const char *path) {
 
 static void swapped(const char *a, const char *b, const char *name) {
     struct buf x, y;
-    if (fx_get(st, a, &x) < 0 || fx_get(st, b, &y) < 0) { ok(0, "objects to swap"); return; }
+    if (fx_get(st, a, &x) < 0 || fx_get(st, b, &y) < 0) {
+        ok(0, "objects to swap");
+        return;
+    }
     write_raw(a, y.p, y.n);
     write_raw(b, x.p, x.n);
     ok(coded(look()), "%s: %s", name, fx_err.msg);
@@ -85,7 +103,10 @@ static void swapped(const char *a, const char *b, const char *name) {
 
 static void edited(const char *path, const char *from, const char *to, enum err_code want, const char *name) {
     struct buf b, n = BUF_INIT(MiB(1));
-    if (fx_get(st, path, &b) < 0) { ok(0, "%s is there", path); return; }
+    if (fx_get(st, path, &b) < 0) {
+        ok(0, "%s is there", path);
+        return;
+    }
     const char *text = buf_str(&b, E), *at = strstr(text, from);
     ok(at != NULL, "%s holds %s", path, from);
     if (at) {
@@ -109,7 +130,8 @@ int main(void) {
     chain_hooks.random = fx_random;
     ok(fx_full(st, 2, 3, COMPRESSION_NONE) == 0, "full: %s", fx_err.msg);
     struct chain *c = fx_open(st);
-    ok(fx_link(c, 10, 2, 110, COMPRESSION_ZSTD) == 0 && fx_link(c, 20, 2, 120, COMPRESSION_NONE) == 0 && fx_link(c, 30, 2, 130, COMPRESSION_NONE) == 0,
+    ok(fx_link(c, 10, 2, 110, COMPRESSION_ZSTD) == 0 && fx_link(c, 20, 2, 120, COMPRESSION_NONE) == 0 &&
+           fx_link(c, 30, 2, 130, COMPRESSION_NONE) == 0,
        "links: %s", fx_err.msg);
     struct link_info l2, l3;
     chain_link(c, 2, &l2, E);
@@ -117,8 +139,10 @@ int main(void) {
     chain_close(c);
     is_int(look(), CODE_NONE, "whole");
     all = *fx_list(st, "");
-    for (size_t i = 0; i < all.n; i++) every_byte(all.v[i]);
-    for (size_t i = 0; i < all.n; i++) missing(all.v[i]);
+    for (size_t i = 0; i < all.n; i++)
+        every_byte(all.v[i]);
+    for (size_t i = 0; i < all.n; i++)
+        missing(all.v[i]);
     char a[CHAIN_PATH], b[CHAIN_PATH];
     path_log(a, l2.segment, 2, l2.attempt, 0);
     path_log(b, l3.segment, 3, l3.attempt, 0);

@@ -10,7 +10,10 @@ static void refused(int rc, enum err_code code, const char *name) {
     err_clear(E);
 }
 static void fresh_place(void) {
-    if (st) { store_close(st); fx_remove(); }
+    if (st) {
+        store_close(st);
+        fx_remove();
+    }
     st = fx_store();
 }
 
@@ -84,21 +87,23 @@ static void steps(void) {
     ok(full_intend(st, &o, &f, E) == 0 && strcmp(full_lineage(f), lineage) != 0, "a new lineage takes the place");
     refused(fx_link(c, 1, 1, 160, COMPRESSION_NONE), CODE_CHAIN_CONFLICT, "a link for the replaced chain");
     chain_close(c);
-    ok(full_start(f, &anchor, cat, E) == 0 && fx_fill(f, cat->tables[0], &anchor, 1, 1) == 0 && fx_fill(f, cat->tables[1], &anchor, 0, 1) == 0 &&
-           full_end(f, NULL, 0, NULL, E) == 0,
+    ok(full_start(f, &anchor, cat, E) == 0 && fx_fill(f, cat->tables[0], &anchor, 1, 1) == 0 &&
+           fx_fill(f, cat->tables[1], &anchor, 0, 1) == 0 && full_end(f, NULL, 0, NULL, E) == 0,
        "and is complete: %s", fx_err.msg);
     full_close(f);
     c = fx_open(st);
     struct gc_report gr;
     ok(chain_gc(c, 3600000000, false, NULL, NULL, &gr, E) == 0 && gr.objects == 0 && gr.kept > 0, "gc leaves what is young");
     size_t there = fx_list(st, "")->n;
-    ok(chain_gc(c, -1000000, true, NULL, NULL, &gr, E) == 0 && gr.objects > 5 && fx_list(st, "")->n == there, "counts %d of the old chain", (int)gr.objects);
+    ok(chain_gc(c, -1000000, true, NULL, NULL, &gr, E) == 0 && gr.objects > 5 && fx_list(st, "")->n == there, "counts %d of the old chain",
+       (int)gr.objects);
     fx_put(st, "README.txt", "mine", 4);
     fx_put(st, "tmp/0123456789abcdef", "left", 4);
     fx_put(st, "shapes/notes.json", "mine", 4);
     ok(chain_gc(c, -1000000, false, NULL, NULL, &gr, E) == 0 && gr.objects > 6, "and removes them: %s", fx_err.msg);
     ok(chain_verify(c, true, &v, E) == 0, "nothing of the new one: %s", fx_err.msg);
-    ok(fx_list(st, "README")->n == 1 && fx_list(st, "shapes/notes")->n == 1 && fx_list(st, "tmp/")->n == 0, "nor what is not ours; leftovers go");
+    ok(fx_list(st, "README")->n == 1 && fx_list(st, "shapes/notes")->n == 1 && fx_list(st, "tmp/")->n == 0,
+       "nor what is not ours; leftovers go");
     chain_close(c);
     catalog_free(cat);
     catalog_free(three);
@@ -125,7 +130,8 @@ static void other_jobs(void) {
     full_close(f);
     fresh_place();
     o.extendable = false;
-    ok(full_intend(st, &o, &f, E) == 0 && full_start(f, &anchor, cat, E) == 0 && fx_fill(f, cat->tables[0], &anchor, 5, 5) == 0 && full_end(f, NULL, 0, NULL, E) == 0,
+    ok(full_intend(st, &o, &f, E) == 0 && full_start(f, &anchor, cat, E) == 0 && fx_fill(f, cat->tables[0], &anchor, 5, 5) == 0 &&
+           full_end(f, NULL, 0, NULL, E) == 0,
        "a full without an anchor");
     full_close(f);
     struct chain *c = fx_open(st);
@@ -135,13 +141,21 @@ static void other_jobs(void) {
     chain_hooks.torn_wait_us = 0;
     refused(full_probe(st, &o, &found, &f, E), CODE_MANIFEST_INVALID, "a damaged catalogue");
     o.force_overwrite = true;
-    ok(full_probe(st, &o, &found, &f, E) == 0 && found == FULL_COMPLETE && full_intend(st, &o, &f, E) == 0, "is replaced when asked: %s", fx_err.msg);
+    ok(full_probe(st, &o, &found, &f, E) == 0 && found == FULL_COMPLETE && full_intend(st, &o, &f, E) == 0, "is replaced when asked: %s",
+       fx_err.msg);
     full_close(f);
     catalog_free(cat);
 }
 
 /* Several threads write tables of one full and read chunks of one reader. */
-struct worker { struct full *f; struct full_reader *r; struct catalog *cat; size_t from, step; int bad; uint64_t rows; };
+struct worker {
+    struct full *f;
+    struct full_reader *r;
+    struct catalog *cat;
+    size_t from, step;
+    int bad;
+    uint64_t rows;
+};
 
 static void *write_some(void *arg) {
     struct worker *w = arg;
@@ -150,7 +164,10 @@ static void *write_some(void *arg) {
     for (size_t i = w->from; i < w->cat->ntables; i += w->step) {
         struct full_table *ft;
         struct buf b = BUF_INIT(MiB(1));
-        if (full_table_begin(w->f, w->cat->tables[i], &anchor, ROWS_VALUES, &ft, &e) < 0) { w->bad++; continue; }
+        if (full_table_begin(w->f, w->cat->tables[i], &anchor, ROWS_VALUES, &ft, &e) < 0) {
+            w->bad++;
+            continue;
+        }
         for (uint64_t id = 1; id <= 200; id++) {
             buf_reset(&b);
             fx_row(&b, id, "some text", 2);
@@ -172,8 +189,12 @@ static void *read_some(void *arg) {
             const char *p;
             size_t len;
             uint64_t rows;
-            if (full_reader_chunk(w->r, t[i].table, k, &cr, &e) < 0) { w->bad++; continue; }
-            while (chunk_rows_next(cr, &p, &len, &rows, &e) == 0 && len > 0) w->rows += rows;
+            if (full_reader_chunk(w->r, t[i].table, k, &cr, &e) < 0) {
+                w->bad++;
+                continue;
+            }
+            while (chunk_rows_next(cr, &p, &len, &rows, &e) == 0 && len > 0)
+                w->rows += rows;
             chunk_rows_close(cr);
         }
     return NULL;
@@ -198,7 +219,8 @@ static void threads(void) {
         w[i] = (struct worker){.f = f, .cat = cat, .from = i, .step = N};
         pthread_create(&th[i], NULL, write_some, &w[i]);
     }
-    for (size_t i = 0; i < N; i++) pthread_join(th[i], NULL), bad += w[i].bad;
+    for (size_t i = 0; i < N; i++)
+        pthread_join(th[i], NULL), bad += w[i].bad;
     ok(bad == 0 && full_end(f, NULL, 0, NULL, E) == 0, "written by four threads: %s", fx_err.msg);
     full_close(f);
     struct chain *c = fx_open(st);
@@ -208,7 +230,8 @@ static void threads(void) {
         w[i] = (struct worker){.r = r, .from = i, .step = N};
         pthread_create(&th[i], NULL, read_some, &w[i]);
     }
-    for (size_t i = 0; i < N; i++) pthread_join(th[i], NULL), bad += w[i].bad, rows += w[i].rows;
+    for (size_t i = 0; i < N; i++)
+        pthread_join(th[i], NULL), bad += w[i].bad, rows += w[i].rows;
     ok(bad == 0 && rows == 8 * 200, "and read by four: %d rows", (int)rows);
     full_reader_close(r);
     chain_close(c);

@@ -1,4 +1,5 @@
-/* Bytes that lie behind checksums that fit: decoders refuse or accept them, but never read outside, hang or crash. FUZZ_ROUNDS and FUZZ_SEED set more. */
+/* Bytes that lie behind checksums that fit: decoders refuse or accept them, but never read outside, hang or crash. FUZZ_ROUNDS and
+ * FUZZ_SEED set more. */
 #include <fcntl.h>
 
 #include "engine/chain/chunk.h"
@@ -24,8 +25,16 @@ static void mutate(char *p, size_t *n, size_t cap) {
         case 1: p[at] = (char)next(256); break;
         case 2: memcpy(p + at, &v, *n - at < 8 ? *n - at : 8); break;
         case 3: *n = at; break;
-        case 4: if (*n + 16 < cap) { memmove(p + at + 8, p + at, *n - at); *n += 8; } break;
-        default: { size_t from = next(*n), len = next(*n - (from > at ? from : at)); memmove(p + at, p + from, len); }
+        case 4:
+            if (*n + 16 < cap) {
+                memmove(p + at + 8, p + at, *n - at);
+                *n += 8;
+            }
+            break;
+        default: {
+            size_t from = next(*n), len = next(*n - (from > at ? from : at));
+            memmove(p + at, p + from, len);
+        }
         }
     }
 }
@@ -44,7 +53,8 @@ static int in_force(void *arg, uint32_t table, const struct shape **s, struct er
     *s = shape;
     return 0;
 }
-static int change(void *arg, uint32_t t, int64_t oid, const unsigned char *b, const unsigned char *a, const struct shape **o, const struct shape **n, struct err *e) {
+static int change(void *arg, uint32_t t, int64_t oid, const unsigned char *b, const unsigned char *a, const struct shape **o,
+                  const struct shape **n, struct err *e) {
     (void)arg, (void)t, (void)oid, (void)b, (void)a, (void)e;
     *o = *n = shape;
     return 0;
@@ -60,9 +70,11 @@ static uint64_t read_record(const char *p, size_t n, struct arena *a) {
     for (int k = 0; k < 2; k++) {
         const struct value *v = k ? c.before : c.after;
         for (unsigned i = 0; v && i < shape->ncols; i++)
-            for (uint32_t b = 0; v[i].p && b < v[i].len; b++) sum += (unsigned char)v[i].p[b];
+            for (uint32_t b = 0; v[i].p && b < v[i].len; b++)
+                sum += (unsigned char)v[i].p[b];
     }
-    for (size_t b = 0; b < c.rows_len; b++) sum += (unsigned char)c.rows[b];
+    for (size_t b = 0; b < c.rows_len; b++)
+        sum += (unsigned char)c.rows[b];
     if (c.pos) sum += strlen(c.pos->token);
     return sum + 1;
 }
@@ -71,10 +83,14 @@ static void records(void) {
     const struct value row[] = {{"1", 1, VALUE_TEXT}, {"one", 3, VALUE_TEXT}};
     struct pos p = fx_pos(110);
     const uint32_t tables[] = {1, 1};
-    struct change v[] = {{.op = CHANGE_INSERT, .shape = shape, .after = row}, {.op = CHANGE_UPDATE, .before_image = IMAGE_FULL, .shape = shape, .before = row, .after = row},
-                         {.op = CHANGE_DELETE, .before_image = IMAGE_KEY, .shape = shape, .before = row}, {.op = CHANGE_TRUNCATE, .ntables = 2},
-                         {.op = CHANGE_COMMIT, .pos = &p}, {.op = CHANGE_SHAPE, .shape = shape, .old_shape = shape},
-                         {.op = CHANGE_SEQUENCE, .seq_ns = "a", .seq_name = "b"}, {.op = CHANGE_BACKFILL_ROWS, .shape = shape, .rows = "xyz", .rows_len = 3, .nrows = 1}};
+    struct change v[] = {{.op = CHANGE_INSERT, .shape = shape, .after = row},
+                         {.op = CHANGE_UPDATE, .before_image = IMAGE_FULL, .shape = shape, .before = row, .after = row},
+                         {.op = CHANGE_DELETE, .before_image = IMAGE_KEY, .shape = shape, .before = row},
+                         {.op = CHANGE_TRUNCATE, .ntables = 2},
+                         {.op = CHANGE_COMMIT, .pos = &p},
+                         {.op = CHANGE_SHAPE, .shape = shape, .old_shape = shape},
+                         {.op = CHANGE_SEQUENCE, .seq_ns = "a", .seq_name = "b"},
+                         {.op = CHANGE_BACKFILL_ROWS, .shape = shape, .rows = "xyz", .rows_len = 3, .nrows = 1}};
     struct buf b = BUF_INIT(MiB(1));
     struct arena *a = arena_new(KiB(64), E);
     uint64_t accepted = 0, whole = 0;
@@ -96,7 +112,8 @@ static void records(void) {
         }
     }
     is_int(whole, MEM_ARRAY_LEN(v), "records are read as written");
-    ok(accepted < rounds * MEM_ARRAY_LEN(v), "mutated ones never harm: %llu of %llu could be read", (unsigned long long)accepted, (unsigned long long)(rounds * MEM_ARRAY_LEN(v)));
+    ok(accepted < rounds * MEM_ARRAY_LEN(v), "mutated ones never harm: %llu of %llu could be read", (unsigned long long)accepted,
+       (unsigned long long)(rounds * MEM_ARRAY_LEN(v)));
     arena_free(a);
     buf_free(&b);
 }
@@ -137,9 +154,13 @@ static void chunks(enum compression z) {
             uint32_t stored;
             memcpy(&index_at, own + n - 32, 8);
             size_t inside = next(4), len = 8;
-            if (inside == 0) { mutate(own + 8, &len, 8); seal32(own, 60, 60); }
-            else if (inside == 1) { mutate(own + index_at + next(n - 32 - index_at - 8), &len, 8); seal32(own + index_at, n - 32 - index_at, n - 32 - index_at + 12); }
-            else if (inside == 2) mutate(own + n - 32, &len, 8);
+            if (inside == 0) {
+                mutate(own + 8, &len, 8);
+                seal32(own, 60, 60);
+            } else if (inside == 1) {
+                mutate(own + index_at + next(n - 32 - index_at - 8), &len, 8);
+                seal32(own + index_at, n - 32 - index_at, n - 32 - index_at + 12);
+            } else if (inside == 2) mutate(own + n - 32, &len, 8);
             else {
                 memcpy(&stored, own + 64, 4);
                 len = stored;
@@ -163,7 +184,8 @@ static void chunks(enum compression z) {
             const char *p;
             size_t len;
             if (chunk_reader_frame(r, i, &p, &len, &e) < 0) break;
-            for (size_t step; len > 0 && (step = record_length(p, len)) > 0; p += step, len -= step) sum += read_record(p, len, a);
+            for (size_t step; len > 0 && (step = record_length(p, len)) > 0; p += step, len -= step)
+                sum += read_record(p, len, a);
         }
         arena_reset(a);
         chunk_reader_close(r);
@@ -226,12 +248,15 @@ static void documents(void) {
                 size_t n = b.n - 22;
                 memcpy(own, b.p, n);
                 if (next(2)) { /* another value in place of one */
-                    static const char *const values[] = {"null", "-1", "0", "9223372036854775807", "\"\"", "[]", "{}", "true", "1.5", "[null]", "[{}]"};
+                    static const char *const values[] = {"null", "-1",     "0",   "9223372036854775807", "\"\"", "[]", "{}", "true",
+                                                         "1.5",  "[null]", "[{}]"};
                     const char *v = values[next(11)];
                     size_t at = next(n), end;
-                    while (at < n && own[at] != ':') at++;
+                    while (at < n && own[at] != ':')
+                        at++;
                     end = at < n ? ++at : at;
-                    while (end < n && !strchr(",}]", own[end])) end++;
+                    while (end < n && !strchr(",}]", own[end]))
+                        end++;
                     if (at < n && n - (end - at) + strlen(v) < b.n + 64) {
                         memmove(own + at + strlen(v), own + end, n - end);
                         memcpy(own + at, v, strlen(v));
@@ -241,7 +266,10 @@ static void documents(void) {
                 n += (size_t)snprintf(own + n, 32, ",\"crc32c\":\"%08x\"}\n", crc32c(0, own, n));
                 err_clear(&e);
                 if (parse_any(all.v[i], own, n, &e) == 0) taken++;
-                else if (e.code != CODE_MANIFEST_INVALID && e.code != CODE_FORMAT_UNSUPPORTED && e.code != CODE_LIMIT) { if (coded) note("%s: %s", err_code_name(e.code), e.msg); coded = false; }
+                else if (e.code != CODE_MANIFEST_INVALID && e.code != CODE_FORMAT_UNSUPPORTED && e.code != CODE_LIMIT) {
+                    if (coded) note("%s: %s", err_code_name(e.code), e.msg);
+                    coded = false;
+                }
             }
             free(own);
         }

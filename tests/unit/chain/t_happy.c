@@ -14,7 +14,10 @@ static void rows_back(struct chain *c, uint64_t rows, const char *name) {
         size_t n;
         uint64_t got;
         struct arena *a = arena_new(KiB(64), E);
-        if (full_reader_chunk(r, t[1].table, k, &cr, E) < 0) { ok(0, "chunk: %s", fx_err.msg); return; }
+        if (full_reader_chunk(r, t[1].table, k, &cr, E) < 0) {
+            ok(0, "chunk: %s", fx_err.msg);
+            return;
+        }
         while (chunk_rows_next(cr, &p, &n, &got, E) == 0 && n > 0) {
             struct rd rd = RD(p, n);
             for (uint64_t i = 0; i < got; i++, id++) {
@@ -22,7 +25,8 @@ static void rows_back(struct chain *c, uint64_t rows, const char *name) {
                 uint16_t cols;
                 char want[32];
                 snprintf(want, sizeof want, "t2 row %llu", (unsigned long long)id);
-                good = good && row_decode(&rd, a, &v, &cols, E) == 0 && cols == 2 && v[1].len == strlen(want) && memcmp(v[1].p, want, v[1].len) == 0;
+                good = good && row_decode(&rd, a, &v, &cols, E) == 0 && cols == 2 && v[1].len == strlen(want) &&
+                       memcmp(v[1].p, want, v[1].len) == 0;
                 arena_reset(a);
             }
             seen += got;
@@ -41,11 +45,18 @@ static uint64_t read_link(struct chain *c, uint64_t n, uint64_t from, size_t max
     uint64_t records = 0, next = 0;
     *first = *commits = 0;
     *batches = 0;
-    if (link_reader_open(c, n, from, &r, E) < 0) { note("%s", fx_err.msg); return UINT64_MAX; }
+    if (link_reader_open(c, n, from, &r, E) < 0) {
+        note("%s", fx_err.msg);
+        return UINT64_MAX;
+    }
     batch_init(&b, KiB(64), E);
     for (;;) {
         batch_reset(&b);
-        if (link_reader_next(r, &b, max, E) < 0) { note("%s", fx_err.msg); records = UINT64_MAX; break; }
+        if (link_reader_next(r, &b, max, E) < 0) {
+            note("%s", fx_err.msg);
+            records = UINT64_MAX;
+            break;
+        }
         if (b.n == 0) break;
         ++*batches;
         for (size_t i = 0; i < b.n; i++) {
@@ -80,7 +91,10 @@ static void happy(enum compression z, const char *name) {
     ok(fx_link(c, 2000, 10, 110, z) == 0, "link 1: %s", fx_err.msg);
     ok(link_begin(c, &lo, &l, E) == 0 && chain_shapes_at(c, chain_info(c)->nlinks, &s, &ns, E) == 0, "link 2: %s", fx_err.msg);
     for (uint64_t i = 0; i < 500; i++)
-        if (fx_txn(l, s[i % 2], 3000 + i * 100, 50, 111 + i) < 0) { ok(0, "txn: %s", fx_err.msg); break; }
+        if (fx_txn(l, s[i % 2], 3000 + i * 100, 50, 111 + i) < 0) {
+            ok(0, "txn: %s", fx_err.msg);
+            break;
+        }
     is_int(link_records(l), 500 * 51, "records counted");
     is_int(link_row_changes(l), 500 * 50, "row changes counted");
     struct pos end = fx_pos(700);

@@ -63,14 +63,16 @@ static void shapes(void) {
     struct batch b;
     batch_init(&b, KiB(64), E);
     ok(link_reader_open(c, 1, 0, &r, E) == 0 && link_reader_next(r, &b, MiB(1), E) == 0, "read: %s", fx_err.msg);
-    const uint8_t ops[] = {CHANGE_INSERT, CHANGE_INSERT, CHANGE_COMMIT, CHANGE_SHAPE, CHANGE_INSERT, CHANGE_SHAPE, CHANGE_INSERT, CHANGE_SHAPE, CHANGE_TRUNCATE,
-                           CHANGE_SHAPE, CHANGE_SHAPE, CHANGE_SEQUENCE, CHANGE_COMMIT};
+    const uint8_t ops[] = {CHANGE_INSERT, CHANGE_INSERT,   CHANGE_COMMIT, CHANGE_SHAPE, CHANGE_INSERT,   CHANGE_SHAPE, CHANGE_INSERT,
+                           CHANGE_SHAPE,  CHANGE_TRUNCATE, CHANGE_SHAPE,  CHANGE_SHAPE, CHANGE_SEQUENCE, CHANGE_COMMIT};
     is_int(b.n, sizeof ops, "all records");
     bool good = b.n == sizeof ops;
-    for (size_t i = 0; good && i < b.n; i++) good = b.v[i].op == ops[i] && b.v[i].seq == i + 1;
+    for (size_t i = 0; good && i < b.n; i++)
+        good = b.v[i].op == ops[i] && b.v[i].seq == i + 1;
     ok(good, "in order, numbered from 1");
     ok(b.ends_at_commit, "ends at a commit");
-    ok(b.v[3].old_shape->ncols == 2 && b.v[3].shape->ncols == 4 && b.v[4].shape == b.v[3].shape, "shape before and after, and the row's is the new one");
+    ok(b.v[3].old_shape->ncols == 2 && b.v[3].shape->ncols == 4 && b.v[4].shape == b.v[3].shape,
+       "shape before and after, and the row's is the new one");
     ok(b.v[4].after[3].kind == VALUE_NULL && b.v[4].after[2].len == 1, "values");
     ok(b.v[8].ntables == 2 && b.v[8].flags == TRUNCATE_CASCADE && strcmp(b.v[8].tables[0]->name, "renamed") == 0, "truncate");
     ok(b.v[9].shape == NULL && b.v[9].table == 3, "drop");
@@ -79,9 +81,13 @@ static void shapes(void) {
     link_reader_close(r);
     for (uint64_t from = 1; from < 13; from++) {
         batch_reset(&b);
-        if (link_reader_open(c, 1, from, &r, E) < 0 || link_reader_next(r, &b, MiB(1), E) < 0) { ok(0, "from %d: %s", (int)from, fx_err.msg); continue; }
+        if (link_reader_open(c, 1, from, &r, E) < 0 || link_reader_next(r, &b, MiB(1), E) < 0) {
+            ok(0, "from %d: %s", (int)from, fx_err.msg);
+            continue;
+        }
         bool right = b.n == 13 - from && b.v[0].seq == from + 1;
-        for (size_t i = 0; right && i < b.n; i++) right = b.v[i].op == ops[from + i];
+        for (size_t i = 0; right && i < b.n; i++)
+            right = b.v[i].op == ops[from + i];
         ok(right && (from > 4 || b.v[4 - from].shape->ncols == 4), "from %d with the shapes of there", (int)from);
         link_reader_close(r);
     }
@@ -129,7 +135,8 @@ static void conflict(void) {
     size_t n;
     struct pos end = fx_pos(310);
     uint64_t before = chain_info(a)->nlinks;
-    ok(link_begin(a, &o, &l, E) == 0 && chain_shapes_at(a, before, &s, &n, E) == 0 && fx_txn(l, s[1], 1, 1, 305) == 0, "one begins: %s", fx_err.msg);
+    ok(link_begin(a, &o, &l, E) == 0 && chain_shapes_at(a, before, &s, &n, E) == 0 && fx_txn(l, s[1], 1, 1, 305) == 0, "one begins: %s",
+       fx_err.msg);
     ok(fx_link(b, 1, 1, 300, COMPRESSION_NONE) == 0, "another is faster");
     refused(link_end(l, &end, NULL, E), CODE_CHAIN_CONFLICT, "the first is refused");
     ok(chain_info(a)->nlinks == before + 1 && strcmp(chain_info(a)->tip.id, chain_info(b)->tip.id) == 0, "and sees the other's link");
@@ -157,7 +164,10 @@ static void race(void) {
                 uint64_t at;
                 text_u64(chain_info(mine)->tip_pos.token, &at);
                 if (fx_link(mine, 1, 1, at + 10, COMPRESSION_NONE) == 0) done++;
-                else if (fx_err.code != CODE_CHAIN_CONFLICT) { fprintf(stderr, "# %s\n", fx_err.msg); _exit(2); }
+                else if (fx_err.code != CODE_CHAIN_CONFLICT) {
+                    fprintf(stderr, "# %s\n", fx_err.msg);
+                    _exit(2);
+                }
                 chain_close(mine);
             }
             _exit(done == EACH ? 0 : 3);
@@ -182,7 +192,8 @@ static void huge(void) {
     size_t n, len = MiB(5);
     char *text = malloc(len);
     uint64_t at;
-    for (size_t i = 0; i < len; i++) text[i] = (char)('a' + (i * 7 + i / 1000) % 26);
+    for (size_t i = 0; i < len; i++)
+        text[i] = (char)('a' + (i * 7 + i / 1000) % 26);
     struct value v[4] = {{"1", 1, VALUE_TEXT}, {text, (uint32_t)len, VALUE_TEXT}, {"x", 1, VALUE_TEXT}, {"y", 1, VALUE_TEXT}};
     text_u64(chain_info(c)->tip_pos.token, &at);
     ok(link_begin(c, &o, &l, E) == 0 && chain_shapes_at(c, chain_info(c)->nlinks, &s, &n, E) == 0, "begin");
@@ -202,11 +213,15 @@ static void huge(void) {
     ok(link_reader_open(c, chain_info(c)->tip.n, 0, &r, E) == 0, "open");
     for (;; calls++) {
         batch_reset(&b);
-        if (link_reader_next(r, &b, KiB(1), E) < 0) { ok(0, "read: %s", fx_err.msg); break; }
+        if (link_reader_next(r, &b, KiB(1), E) < 0) {
+            ok(0, "read: %s", fx_err.msg);
+            break;
+        }
         if (b.n == 0) break;
         cut += !b.ends_at_commit;
         for (size_t i = 0; i < b.n; i++)
-            if (b.v[i].op == CHANGE_INSERT) good = good && b.v[i].after[1].len == (rows++ % 2 ? 3 : len) && memcmp(b.v[i].after[1].p, text, b.v[i].after[1].len) == 0;
+            if (b.v[i].op == CHANGE_INSERT)
+                good = good && b.v[i].after[1].len == (rows++ % 2 ? 3 : len) && memcmp(b.v[i].after[1].p, text, b.v[i].after[1].len) == 0;
     }
     ok(good && rows == 4, "come back whole");
     ok(calls >= 3 && cut >= 2, "and a transaction over the bound is cut inside: %u batches, %u without an end", calls, cut);

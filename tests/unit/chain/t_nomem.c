@@ -1,4 +1,5 @@
-/* Memory that cannot be had at any point: an error of its code, nothing leaked (the sanitizer looks), and the same work succeeds afterwards. */
+/* Memory that cannot be had at any point: an error of its code, nothing leaked (the sanitizer looks), and the same work succeeds
+ * afterwards. */
 #include "tests/unit/chain/fixture.h"
 
 static struct store *st;
@@ -54,7 +55,10 @@ static void starve(int (*work)(void), const char *name) {
         int rc = work();
         mem_fail_after(-1);
         if (rc == 0) break;
-        if (fx_err.code != CODE_NO_MEMORY && coded) { coded = false; note("%ld: %s %s", n, err_code_name(fx_err.code), fx_err.msg); }
+        if (fx_err.code != CODE_NO_MEMORY && coded) {
+            coded = false;
+            note("%ld: %s %s", n, err_code_name(fx_err.code), fx_err.msg);
+        }
     }
     ok(n > 5 && n < 20000, "%s needs %ld allocations", name, n);
     ok(coded, "and says so when one fails");

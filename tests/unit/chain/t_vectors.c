@@ -1,4 +1,5 @@
-/* Frozen bytes of format 1. A difference here means that chains written before can no longer be read: change the format's number, not this file. */
+/* Frozen bytes of format 1. A difference here means that chains written before can no longer be read: change the format's number, not this
+ * file. */
 #include "engine/chain/chunk.h"
 #include "engine/chain/record.h"
 #include "tests/unit/chain/fixture.h"
@@ -22,20 +23,107 @@ static void records(void) {
     const struct value row[] = {{"1", 1, VALUE_TEXT}, {"one", 3, VALUE_TEXT}}, key[] = {{"1", 1, VALUE_TEXT}, {NULL, 0, VALUE_UNCHANGED}};
     struct pos p = fx_pos(110);
     const uint32_t both[] = {1, 300};
-    const struct { struct change c; uint32_t table; const char *hex, *name; } v[] = {
-        {{.op = CHANGE_INSERT, .shape = s, .after = row}, 1, "09000000" "01" "01" "02" "0a31" "1a6f6e65", "insert"},
-        {{.op = CHANGE_UPDATE, .shape = s, .after = row}, 1, "0a000000" "02" "01" "00" "02" "0a31" "1a6f6e65", "update without a before image"},
-        {{.op = CHANGE_UPDATE, .before_image = IMAGE_KEY, .shape = s, .before = key, .after = row}, 1,
-         "0e000000" "02" "01" "01" "02" "0a31" "01" "02" "0a31" "1a6f6e65", "update with its key"},
-        {{.op = CHANGE_DELETE, .before_image = IMAGE_KEY, .shape = s, .before = key}, 300, "08000000" "03" "ac02" "01" "02" "0a31" "01", "delete"},
-        {{.op = CHANGE_TRUNCATE, .flags = TRUNCATE_CASCADE, .ntables = 2}, 1, "06000000" "04" "01" "02" "01" "ac02", "truncate"},
-        {{.op = CHANGE_COMMIT, .time_us = 1, .pos = &p}, 0, "0d000000" "05" "0100000000000000" "03313130", "commit"},
-        {{.op = CHANGE_SEQUENCE, .seq_ns = "a", .seq_name = "bc", .seq_value = -2, .seq_called = 1}, 0,
-         "0f000000" "07" "0161" "026263" "feffffffffffffff" "01", "sequence"},
-        {{.op = CHANGE_BACKFILL_BEGIN, .shape = s, .pos = &p}, 1, "06000000" "08" "01" "03313130", "backfill begin"},
-        {{.op = CHANGE_BACKFILL_ROWS, .shape = s, .rows = "xyz", .rows_len = 3, .nrows = 2}, 1, "07000000" "09" "01" "02" "0378797a", "backfill rows"},
-        {{.op = CHANGE_BACKFILL_END, .shape = s}, 1, "03000000" "0a" "01" "00", "backfill end"},
-        {{.op = CHANGE_HEARTBEAT, .time_us = 256}, 0, "0a000000" "0b" "0001000000000000" "00", "heartbeat"},
+    const struct {
+        struct change c;
+        uint32_t table;
+        const char *hex, *name;
+    } v[] = {
+        {{.op = CHANGE_INSERT, .shape = s, .after = row},
+         1,
+         "09000000"
+         "01"
+         "01"
+         "02"
+         "0a31"
+         "1a6f6e65",
+         "insert"},
+        {{.op = CHANGE_UPDATE, .shape = s, .after = row},
+         1,
+         "0a000000"
+         "02"
+         "01"
+         "00"
+         "02"
+         "0a31"
+         "1a6f6e65",
+         "update without a before image"},
+        {{.op = CHANGE_UPDATE, .before_image = IMAGE_KEY, .shape = s, .before = key, .after = row},
+         1,
+         "0e000000"
+         "02"
+         "01"
+         "01"
+         "02"
+         "0a31"
+         "01"
+         "02"
+         "0a31"
+         "1a6f6e65",
+         "update with its key"},
+        {{.op = CHANGE_DELETE, .before_image = IMAGE_KEY, .shape = s, .before = key},
+         300,
+         "08000000"
+         "03"
+         "ac02"
+         "01"
+         "02"
+         "0a31"
+         "01",
+         "delete"},
+        {{.op = CHANGE_TRUNCATE, .flags = TRUNCATE_CASCADE, .ntables = 2},
+         1,
+         "06000000"
+         "04"
+         "01"
+         "02"
+         "01"
+         "ac02",
+         "truncate"},
+        {{.op = CHANGE_COMMIT, .time_us = 1, .pos = &p},
+         0,
+         "0d000000"
+         "05"
+         "0100000000000000"
+         "03313130",
+         "commit"},
+        {{.op = CHANGE_SEQUENCE, .seq_ns = "a", .seq_name = "bc", .seq_value = -2, .seq_called = 1},
+         0,
+         "0f000000"
+         "07"
+         "0161"
+         "026263"
+         "feffffffffffffff"
+         "01",
+         "sequence"},
+        {{.op = CHANGE_BACKFILL_BEGIN, .shape = s, .pos = &p},
+         1,
+         "06000000"
+         "08"
+         "01"
+         "03313130",
+         "backfill begin"},
+        {{.op = CHANGE_BACKFILL_ROWS, .shape = s, .rows = "xyz", .rows_len = 3, .nrows = 2},
+         1,
+         "07000000"
+         "09"
+         "01"
+         "02"
+         "0378797a",
+         "backfill rows"},
+        {{.op = CHANGE_BACKFILL_END, .shape = s},
+         1,
+         "03000000"
+         "0a"
+         "01"
+         "00",
+         "backfill end"},
+        {{.op = CHANGE_HEARTBEAT, .time_us = 256},
+         0,
+         "0a000000"
+         "0b"
+         "0001000000000000"
+         "00",
+         "heartbeat"},
     };
     struct buf b = BUF_INIT(MiB(1));
     for (size_t i = 0; i < MEM_ARRAY_LEN(v); i++) {
@@ -44,7 +132,14 @@ static void records(void) {
         same_hex(&b, v[i].hex, v[i].name);
     }
     char want[512];
-    snprintf(want, sizeof want, "4c000000" "06" "07" "0900000000000000" "20%s" "20%s", s->digest, s2->digest);
+    snprintf(want, sizeof want,
+             "4c000000"
+             "06"
+             "07"
+             "0900000000000000"
+             "20%s"
+             "20%s",
+             s->digest, s2->digest);
     s2->oid = 9;
     buf_reset(&b);
     struct change c = {.op = CHANGE_SHAPE, .shape = s2, .old_shape = s};
@@ -73,11 +168,37 @@ static void chunk(struct store *st) {
     ok(chunk_writer_end(&w, E) == 0, "stored: %s", fx_err.msg);
     ok(fx_get(st, "seg-1011121314151617/log/5-18191a1b1c1d1e1f/0.chunk", &b) == 0, "where the format says");
     same_hex(&b,
-             "534c4348554e4b31" "02000000" "000102030405060708090a0b0c0d0e0f" "1011121314151617" "18191a1b1c1d1e1f" "0500000000000000"
-             "0000000000000000" "5d3955b9"
-             "0b000000" "0b000000" "02000000" "bb853b02" "020000000101" "0100000005"
-             "40" "0b" "0b" "02" "2a" "01" "01" "abababababababababababababababababababababababababababababababab" "01" "0700000000000000" "0700000000000000"
-             "5b00000000000000" "38000000" "43276d8d" "01000000" "8bfc3f91" "534c43454e443031",
+             "534c4348554e4b31"
+             "02000000"
+             "000102030405060708090a0b0c0d0e0f"
+             "1011121314151617"
+             "18191a1b1c1d1e1f"
+             "0500000000000000"
+             "0000000000000000"
+             "5d3955b9"
+             "0b000000"
+             "0b000000"
+             "02000000"
+             "bb853b02"
+             "020000000101"
+             "0100000005"
+             "40"
+             "0b"
+             "0b"
+             "02"
+             "2a"
+             "01"
+             "01"
+             "abababababababababababababababababababababababababababababababab"
+             "01"
+             "0700000000000000"
+             "0700000000000000"
+             "5b00000000000000"
+             "38000000"
+             "43276d8d"
+             "01000000"
+             "8bfc3f91"
+             "534c43454e443031",
              "a chunk of two records from seq 42, uncompressed");
     is_str(w.done.v[0].digest, "fbeaf974467e04ef006e69c3f8386e3394aa7fe0110deaaf7c31faa7e84d7ace", "its digest");
     is_int(w.done.v[0].first, 42, "first seq");
@@ -114,24 +235,30 @@ static void chain(void) {
     is_int(chain_info(c)->tip.start_seq, 0, "seq begins at 1");
     is_int(chain_info(c)->tip.end_seq, 3, "two inserts and a commit");
     const struct fx_paths *p = fx_list(st, "");
-    const char *want[] = {
-        "lineage.json", "seg-1011121314151617/done/1-18191a1b1c1d1e1f.json", "seg-1011121314151617/full.json", "seg-1011121314151617/full.start.json",
-        "seg-1011121314151617/links/1-2021222324252627.json", "seg-1011121314151617/log/1-2021222324252627/0.chunk",
-        "seg-1011121314151617/rows/1/18191a1b1c1d1e1f-0.chunk", "shapes/ed2464714a18bd671ee2764a60045b9125c6307b0ffae8dabd289b46eae837b2.json"};
+    const char *want[] = {"lineage.json",
+                          "seg-1011121314151617/done/1-18191a1b1c1d1e1f.json",
+                          "seg-1011121314151617/full.json",
+                          "seg-1011121314151617/full.start.json",
+                          "seg-1011121314151617/links/1-2021222324252627.json",
+                          "seg-1011121314151617/log/1-2021222324252627/0.chunk",
+                          "seg-1011121314151617/rows/1/18191a1b1c1d1e1f-0.chunk",
+                          "shapes/ed2464714a18bd671ee2764a60045b9125c6307b0ffae8dabd289b46eae837b2.json"};
     is_int(p->n, MEM_ARRAY_LEN(want), "as many objects as there should be");
-    for (size_t i = 0; i < MEM_ARRAY_LEN(want) && i < p->n; i++) is_str(p->v[i], want[i], "object %zu", i);
+    for (size_t i = 0; i < MEM_ARRAY_LEN(want) && i < p->n; i++)
+        is_str(p->v[i], want[i], "object %zu", i);
     ok(fx_get(st, "lineage.json", &b) == 0, "catalogue");
-    is_str(buf_str(&b, E), 
+    is_str(buf_str(&b, E),
            "{\"format\":1,\"needs\":[],\"lineage\":\"000102030405060708090a0b0c0d0e0f\",\"source\":{\"engine\":\"sqlite\","
            "\"identity\":\"sqlite:test\",\"slot\":null},\"extendable\":true,\"segments\":[{\"id\":\"1011121314151617\",\"f"
            "irst\":0,\"state\":\"complete\",\"full\":\"5e54eef28869c24fc573946a8e42e391a11eac507bcbf2bfb379e3d678d48048\"}"
            "],\"pages\":[],\"links\":[{\"n\":0,\"attempt\":\"\",\"id\":\"71680c9decdb6fedbcbb97d29ccac9c0cd12f5cd\",\"end_"
            "seq\":0,\"time_us\":1764524308000000,\"bytes\":488},{\"n\":1,\"attempt\":\"2021222324252627\",\"id\":\"de28579"
            "9914014950376b27cdfe06b06128cdb2e\",\"end_seq\":3,\"time_us\":1764524308000000,\"bytes\":946}],\"tip\":{\"engi"
-           "ne\":\"sqlite\",\"token\":\"110\"},\"covered_to\":null,\"crc32c\":\"7c9785d2\"}\n", "catalogue");
+           "ne\":\"sqlite\",\"token\":\"110\"},\"covered_to\":null,\"crc32c\":\"7c9785d2\"}\n",
+           "catalogue");
     buf_free(&b);
     ok(fx_get(st, want[4], &b) == 0, "manifest");
-    is_str(buf_str(&b, E), 
+    is_str(buf_str(&b, E),
            "{\"format\":1,\"needs\":[],\"lineage\":\"000102030405060708090a0b0c0d0e0f\",\"segment\":\"1011121314151617\","
            "\"n\":1,\"attempt\":\"2021222324252627\",\"parent\":\"71680c9decdb6fedbcbb97d29ccac9c0cd12f5cd\",\"time_us\":1"
            "764524308000000,\"start\":{\"engine\":\"sqlite\",\"token\":\"100\"},\"end\":{\"engine\":\"sqlite\",\"token\":"
@@ -139,16 +266,18 @@ static void chain(void) {
            "ame\":\"t1\",\"shape\":\"ed2464714a18bd671ee2764a60045b9125c6307b0ffae8dabd289b46eae837b2\"}],\"changes\":[],"
            "\"chunks\":[{\"digest\":\"efcf6eb4e1d42e8eb0b9042fa81096022560bba7c4dbc9bb1c1fc9536f2be617\",\"bytes\":225,\"r"
            "ecords\":3,\"raw\":57,\"first\":1}],\"records\":3,\"row_changes\":2,\"raw_bytes\":57,\"last_commit\":{\"engine"
-           "\":\"sqlite\",\"token\":\"110\"},\"crc32c\":\"b7cb3c01\"}\n", "manifest");
+           "\":\"sqlite\",\"token\":\"110\"},\"crc32c\":\"b7cb3c01\"}\n",
+           "manifest");
     buf_free(&b);
     ok(fx_get(st, want[3], &b) == 0, "opening");
-    is_str(buf_str(&b, E), 
+    is_str(buf_str(&b, E),
            "{\"format\":1,\"needs\":[],\"lineage\":\"000102030405060708090a0b0c0d0e0f\",\"segment\":\"1011121314151617\","
            "\"parent\":\"000102030405060708090a0b0c0d0e0f\",\"source\":{\"engine\":\"sqlite\",\"identity\":\"sqlite:test\""
            ",\"slot\":null},\"extendable\":true,\"time_us\":1764524308000000,\"anchor\":{\"engine\":\"sqlite\",\"token\":"
            "\"100\"},\"next_table\":2,\"tables\":[{\"table\":1,\"oid\":0,\"ns\":\"main\",\"name\":\"t1\",\"shape\":\"ed246"
            "4714a18bd671ee2764a60045b9125c6307b0ffae8dabd289b46eae837b2\"}],\"objects\":[],\"warnings\":[],\"crc32c\":\"57"
-           "f08b35\"}\n", "opening");
+           "f08b35\"}\n",
+           "opening");
     buf_free(&b);
     chain_close(c);
     store_close(st);

@@ -10,7 +10,9 @@ static struct store *st;
 static char etag[STORE_ETAG];
 static enum store_put_result r;
 
-static int put(const char *path, const char *text, bool absent, const char *match) { return st->ops->put(st, path, text, strlen(text), absent, match, &r, etag, E); }
+static int put(const char *path, const char *text, bool absent, const char *match) {
+    return st->ops->put(st, path, text, strlen(text), absent, match, &r, etag, E);
+}
 static const char *get(const char *path) {
     static struct buf b;
     char tag[STORE_ETAG];
@@ -55,7 +57,8 @@ static void names(void) {
         err_clear(E);
     }
     struct store *s;
-    static const char *const urls[] = {"s3://b/x", "file://host/x", "file://relative", "nothing", "file:///x?y=1", "file:///x%zz", "file:///x%00"};
+    static const char *const urls[] = {"s3://b/x",      "file://host/x", "file://relative", "nothing",
+                                       "file:///x?y=1", "file:///x%zz",  "file:///x%00"};
     for (size_t i = 0; i < MEM_ARRAY_LEN(urls); i++) {
         ok(store_open(urls[i], &s, E) < 0 && err_exit_code(E) == 2, "%s: %s | %s", urls[i], fx_err.msg, fx_err.hint);
         err_clear(E);
@@ -77,7 +80,8 @@ static void lists(void) {
     put("l/a0", "", false, NULL);
     struct fx_paths *p = fx_list(st, "l/");
     bool sorted = p->n == 6;
-    for (size_t i = 1; i < p->n; i++) sorted = sorted && strcmp(p->v[i - 1], p->v[i]) < 0;
+    for (size_t i = 1; i < p->n; i++)
+        sorted = sorted && strcmp(p->v[i - 1], p->v[i]) < 0;
     ok(sorted, "whole paths in byte order");
     is_int(fx_list(st, "l/a")->n, 5, "by prefix");
     is_int(fx_list(st, "l/a/")->n, 2, "below a folder");
@@ -147,14 +151,16 @@ static void no_space(void) {
     char dir[300], url[320], *big;
     struct store *s;
     snprintf(dir, sizeof dir, "%s/small", fx_dir);
-    if (mkdir(dir, 0700) < 0 || unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 || mount("tmpfs", dir, "tmpfs", 0, "size=64k") < 0) {
+    if (mkdir(dir, 0700) < 0 || unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+        mount("tmpfs", dir, "tmpfs", 0, "size=64k") < 0) {
         note("skipped: a small file system cannot be mounted here");
         return;
     }
     big = calloc(1, 200000);
     snprintf(url, sizeof url, "file://%s", dir);
     ok(store_open(url, &s, E) == 0, "a small disk");
-    ok(fx_put(s, "big", big, 200000) < 0 && fx_err.code == CODE_DISK_FULL && err_exit_code(E) == 1, "is full: %s | %s", fx_err.msg, fx_err.hint);
+    ok(fx_put(s, "big", big, 200000) < 0 && fx_err.code == CODE_DISK_FULL && err_exit_code(E) == 1, "is full: %s | %s", fx_err.msg,
+       fx_err.hint);
     err_clear(E);
     ok(fx_list(s, "")->n == 0 && fx_put(s, "small", "x", 1) == 0, "nothing is left of it, and what fits goes in: %s", fx_err.msg);
     store_close(s);
