@@ -80,7 +80,9 @@ const char *sqt_collation(enum equality q) {
 }
 
 enum equality sqt_key_equality(const struct shape *s, const struct key *k, uint16_t i) {
-    return k->equality ? k->equality[i] : s->cols[k->cols[i]].equality;
+    const struct column *c = &s->cols[k->cols[i]];
+    if (!sqt_is_own(s) && c->type != LT_TEXT) return c->type == LT_NUMERIC ? EQ_NUMERIC : EQ_BYTES; /* no collation has a say in them */
+    return k->equality ? k->equality[i] : c->equality;
 }
 
 int sqt_check_ns(const char *ns, struct err *e) {

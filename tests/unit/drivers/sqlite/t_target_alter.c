@@ -2,6 +2,7 @@
 #include <sys/wait.h>
 
 #include "engine/base/fault.h"
+#include "engine/base/mem.h"
 #include "tests/unit/drivers/sqlite/target_fixture.h"
 
 static struct target *t;
@@ -136,6 +137,23 @@ static void own_details(void) {
     end();
 }
 
+/* Index names are one space: the table that lost one may be followed later, or is kept though the source dropped it. */
+static void index_names(void) {
+    begin();
+    int64_t ids[] = {1, 2};
+    const char *kept = "CREATE TABLE kept(id INTEGER PRIMARY KEY, v); CREATE UNIQUE INDEX moves ON kept(v)";
+    struct shape *sb = fx_source_shape("CREATE TABLE t(id INTEGER PRIMARY KEY, v)", "t", ids), *sa = fx_source_shape("CREATE TABLE t(id INTEGER PRIMARY KEY, v); CREATE INDEX moves ON t(v)", "t", ids);
+    fx_sql(kept);
+    fx_sql("CREATE TABLE t(id INTEGER PRIMARY KEY, v)");
+    ok(change(sb, sa) == 0, "an index under a name that another table has: %s", e.msg);
+    is_str(fx_rows("SELECT tbl_name FROM sqlite_schema WHERE name='moves'"), "t", "is where the source has it");
+    fx_sql("CREATE TABLE \"theirs\"(a); DROP INDEX moves; CREATE TABLE moves(a)");
+    ok(change(sb, sa) == -1 && e.code == CODE_TARGET_NOT_EMPTY, "a table under that name is not touched");
+    shape_free(sa);
+    shape_free(sb);
+    end();
+}
+
 #define COL(n, nat, ty, id_) {n, nat, ty, false, NULL, id_, EQ_BYTES, 0, 0}
 
 /* Another engine's table: rows (1,'x',10),(2,NULL,20) in (id, a, b). */
@@ -245,11 +263,48 @@ static void killed(void) {
     }
 }
 
+/* Every allocation may fail: the change is then refused whole, and succeeds when asked again. */
+static void without_memory(void) {
+    begin();
+    int64_t two[] = {1, 2}, three[] = {1, 2, 3};
+    struct shape *sb = fx_source_shape("CREATE TABLE t(id INTEGER PRIMARY KEY, v)", "t", two), *sa = fx_source_shape("CREATE TABLE t(id INTEGER PRIMARY KEY, v, w CHECK(w)); CREATE INDEX t_w ON t(w)", "t", three);
+    fx_sql("CREATE TABLE t(id INTEGER PRIMARY KEY, v); INSERT INTO t VALUES(1,2)");
+    int failed = 0, rc = -1;
+    bool clean = true;
+    for (long n = 0; n < 2000 && rc < 0; n++) {
+        mem_fail_after(n);
+        rc = change(sb, sa);
+        mem_fail_after(-1);
+        if (rc == 0) break;
+        failed++;
+        clean = clean && e.code == CODE_NO_MEMORY;
+    }
+    ok(rc == 0 && failed > 10 && clean, "%d failing allocations, each refused whole (%s)", failed, e.msg);
+    is_str(fx_rows("SELECT * FROM t"), "1|2|~", "the row stays");
+    struct target_table *tt = NULL;
+    failed = 0;
+    rc = -1;
+    for (long n = 0; n < 2000 && rc < 0; n++) {
+        mem_fail_after(n);
+        rc = T->bind(t, sa, "main", "t", &tt, &e);
+        mem_fail_after(-1);
+        failed += rc < 0;
+        clean = clean && (rc == 0 || (e.code == CODE_NO_MEMORY && !tt));
+    }
+    ok(rc == 0 && failed > 5 && clean, "%d failing allocations of a bind", failed);
+    T->unbind(tt);
+    shape_free(sa);
+    shape_free(sb);
+    end();
+}
+
 int main(void) {
     fx_setup();
     own_changes();
     own_details();
+    index_names();
     other_changes();
+    without_memory();
     killed();
     return done_testing();
 }

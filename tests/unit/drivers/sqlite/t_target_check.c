@@ -45,6 +45,18 @@ static void types(void) {
     shape_free(s);
 }
 
+static void names(void) {
+    struct fx_col c[] = {{"id", "integer", LT_INT32, true, NULL, 1, EQ_BYTES, 0, 0}};
+    struct shape *s = fx_pg_shape("SQLite_x", c, 1, 1, -1);
+    err_clear(&e);
+    ok(T->compatible(t, s, NULL, &e) == -1 && e.code == CODE_NAME_COLLISION, "a table under a name that SQLite keeps to itself");
+    shape_free(s);
+    s = fx_pg_shape("none", c, 0, -1, -1);
+    err_clear(&e);
+    ok(T->compatible(t, s, NULL, &e) == -1 && e.code == CODE_TYPE_UNSUPPORTED, "a table without columns");
+    shape_free(s);
+}
+
 static void divergence(void) {
     struct fx_col c[] = {{"id", "integer", LT_INT32, true, NULL, 1, EQ_BYTES, 0, 0}, {"n", "numeric", LT_NUMERIC, false, NULL, 2, EQ_NUMERIC, 0, 0}, {"d", "date", LT_DATE, false, NULL, 3, EQ_BYTES, 0, 0},
                          {"b", "bytea", LT_BYTES, false, NULL, 4, EQ_BYTES, 0, 0}, {"f", "float8", LT_FLOAT8, false, NULL, 5, EQ_NUMERIC, 0, 0}};
@@ -92,6 +104,11 @@ static void keys(void) {
     err_clear(&e);
     ok(T->keys_check(t, s, NULL, &e) == -1 && e.sub == MARKER_KEY_COLLATION_GUARD_UNSUPPORTED, "not by a table that is still to be made either");
     shape_free(s);
+    c[0].eq = EQ_NONDET;
+    c[1].eq = EQ_BYTES;
+    s = fx_pg_shape("t", c, 3, 1, 1);
+    ok(fits(s, "CREATE TABLE t(id INTEGER PRIMARY KEY, k TEXT UNIQUE, v TEXT)", "t") == 0, "numbers have no collation, whatever the source says of theirs: %s", e.msg);
+    shape_free(s);
     s = fx_source_shape("CREATE TABLE t(k TEXT NOT NULL COLLATE NOCASE PRIMARY KEY, v TEXT)", "t", NULL);
     ok(fits(s, "CREATE TABLE t(k TEXT NOT NULL PRIMARY KEY, v TEXT)", "t") == 0, "a bytewise key under a NOCASE source: %s", e.msg);
     ok(fits(s, "CREATE TABLE t(k TEXT NOT NULL COLLATE NOCASE PRIMARY KEY, v TEXT)", "t") == 0, "NOCASE under NOCASE");
@@ -106,6 +123,7 @@ int main(void) {
     fx_setup();
     t = fx_target();
     types();
+    names();
     divergence();
     keys();
     T->close(t);
