@@ -5,8 +5,8 @@
  * 2. Rows stay. ALTER TABLE where that says the same thing, else the table is made anew from the shape and its rows are moved over inside
  *    the transaction; a row that the new table cannot hold, or would hold as another value, refuses the change.
  * 3. A SQLite source's table ends under the source's own text: ALTER's outcome is compared with it, and made anew when it reads otherwise.
- * 4. A new column's value in rows that are there must be the source's: NULL, or a literal default. What computes is refused, as the source's
- *    results are not in its log.
+ * 4. A new column's value in rows that are there must be the source's: NULL, or a literal default. What computes is refused, as the
+ *    source's results are not in its log.
  * 5. Indexes and triggers that the target's owner added stay; sluice never drops what the source did not have. */
 #include <stdio.h>
 #include <string.h>
@@ -39,8 +39,10 @@ static int drop_index(sqlite3 *db, const char *name, const char *index, struct e
     const char *sql;
     bool row = false, ours = false;
     int rc = -1;
-    if (sqt_named(db, "sqlite/target_object_kind", &s, e) < 0 || sqt_bind_str(s, ":name", index, e) < 0 || sqt_step(s, &row, e) < 0) goto out;
-    ours = row && strcmp((const char *)sqlite3_column_text(s, 0), "index") == 0 && sqt_name_same((const char *)sqlite3_column_text(s, 1), name);
+    if (sqt_named(db, "sqlite/target_object_kind", &s, e) < 0 || sqt_bind_str(s, ":name", index, e) < 0 || sqt_step(s, &row, e) < 0)
+        goto out;
+    ours = row && strcmp((const char *)sqlite3_column_text(s, 0), "index") == 0 &&
+           sqt_name_same((const char *)sqlite3_column_text(s, 1), name);
     sqlite3_reset(s);
     rc = 0;
     if (!ours) goto out;
@@ -76,8 +78,8 @@ static int drop_indexes(sqlite3 *db, const struct shape_diff *d, const char *nam
     return 0;
 }
 
-/* Names of indexes are one space: the source has this one on this table now, so another table of the target has it no longer, or is one that the
- * source dropped and the target keeps. */
+/* Names of indexes are one space: the source has this one on this table now, so another table of the target has it no longer, or is one
+ * that the source dropped and the target keeps. */
 static int free_index_names(sqlite3 *db, const struct shape *after, const char *name, struct err *e) {
     sqlite3_stmt *s = NULL;
     bool row = false;
@@ -91,7 +93,8 @@ static int free_index_names(sqlite3 *db, const struct shape *after, const char *
             rc = -1;
             break;
         }
-        if (row && strcmp((const char *)sqlite3_column_text(s, 0), "index") == 0 && !sqt_name_same((const char *)sqlite3_column_text(s, 1), name)) {
+        if (row && strcmp((const char *)sqlite3_column_text(s, 0), "index") == 0 &&
+            !sqt_name_same((const char *)sqlite3_column_text(s, 1), name)) {
             char *other = mem_strdup((const char *)sqlite3_column_text(s, 1), e);
             sqlite3_reset(s);
             if (!other) rc = -1;
@@ -114,7 +117,8 @@ static int rename_columns(sqlite3 *db, const struct shape_diff *d, const char *n
             if (strcmp(was, is) == 0) continue;
             snprintf(tmp, sizeof tmp, "sluice_renamed_%u", i); /* out of the way first: names may move along a chain */
             if (d->nrenamed == 1 && pass == 0) continue;
-            if (alter(db, name, e, "RENAME COLUMN", d->nrenamed == 1 ? was : pass ? tmp : was, d->nrenamed == 1 || pass ? is : tmp) < 0) return -1;
+            if (alter(db, name, e, "RENAME COLUMN", d->nrenamed == 1 ? was : pass ? tmp : was, d->nrenamed == 1 || pass ? is : tmp) < 0)
+                return -1;
         }
     return 0;
 }
@@ -142,7 +146,8 @@ static const char *skip(const char *p) {
 static bool definition(const char *sql, uint16_t n, const char **from, size_t *len) {
     const char *p = sql;
     int depth = 0;
-    while (*p && *p != '(') p = skip(p);
+    while (*p && *p != '(')
+        p = skip(p);
     if (!*p) return false;
     for (*from = ++p; *p; p = skip(p)) {
         if (*p == '(') depth++;
@@ -162,7 +167,8 @@ static bool definition(const char *sql, uint16_t n, const char **from, size_t *l
 
 static int refuse_computed(const struct shape_diff *d, const struct column *c, struct err *e) {
     char label[160];
-    err_set(e, CODE_SHAPE_CHANGED, "new column '%s' of table '%s' has the default '%s': what it gave the rows that were there is not in the log", c->name,
+    err_set(e, CODE_SHAPE_CHANGED,
+            "new column '%s' of table '%s' has the default '%s': what it gave the rows that were there is not in the log", c->name,
             shape_label(d->after, label), c->default_sql ? c->default_sql : "an identity");
     return sqt_shape_refused(d->after, e);
 }
@@ -251,7 +257,8 @@ static int keys_allow(sqlite3 *db, const struct shape *after, const char *name, 
     return rc;
 }
 
-static int follow(sqlite3 *db, const struct shape *before, const struct shape *after, const char *old_name, const char *name, struct err *e) {
+static int follow(sqlite3 *db, const struct shape *before, const struct shape *after, const char *old_name, const char *name,
+                  struct err *e) {
     struct shape_diff d = {0};
     struct shape *was = NULL;
     bool right = false, edited = false;
@@ -305,13 +312,15 @@ static int create(sqlite3 *db, const struct shape *after, const char *name, stru
     return sqt_indexes_in(db, after, name, true, true, e);
 }
 
-int sqt_table_alter(struct lane *l, const struct shape *before, const struct shape *after, const char *old_ns, const char *old_name, const char *ns,
-                    const char *name, const struct mark *m, struct err *e) {
-    if (sqt_check_ns(ns, e) < 0 || (before && sqt_check_ns(old_ns, e) < 0) || sqt_compatible(l->t, after, NULL, e) < 0 || sqt_keys_check(l->t, after, NULL, e) < 0)
+int sqt_table_alter(struct lane *l, const struct shape *before, const struct shape *after, const char *old_ns, const char *old_name,
+                    const char *ns, const char *name, const struct mark *m, struct err *e) {
+    if (sqt_check_ns(ns, e) < 0 || (before && sqt_check_ns(old_ns, e) < 0) || sqt_compatible(l->t, after, NULL, e) < 0 ||
+        sqt_keys_check(l->t, after, NULL, e) < 0)
         return -1;
     sqt_lane_forget(l);
     if (sqt_lane_begin(l, m, true, e) < 0) return -1;
-    if ((before ? follow(l->db, before, after, old_name, name, e) : create(l->db, after, name, e)) < 0 || FAULT("sqlite.alter_before_mark", e) < 0) {
+    if ((before ? follow(l->db, before, after, old_name, name, e) : create(l->db, after, name, e)) < 0 ||
+        FAULT("sqlite.alter_before_mark", e) < 0) {
         sq_rollback(l->db);
         return -1;
     }

@@ -1,7 +1,8 @@
 /* A source table bound to a target table: how each column's values are bound, and the statements' texts.
  *
  * DESIGN
- * 1. The conversion of a column is chosen once. A value that it cannot hold is refused with table, key and column, never rounded or replaced.
+ * 1. The conversion of a column is chosen once. A value that it cannot hold is refused with table, key and column, never rounded or
+ *    replaced.
  * 2. Rows are found under the source's own equality: an explicit COLLATE, which the target's index serves when it has the same collation.
  * 3. A full image matches under `IS`, bytewise, and with the same storage class; of several equal rows exactly one is taken.
  * 4. A constraint's own ON CONFLICT clause never decides: every statement says OR ABORT.
@@ -59,7 +60,8 @@ static int refuse_captured(struct target_table *tt, struct err *e) {
     int rc = sqt_bind_str(s, ":name", tt->name, e) < 0 ? -1 : sqt_step(s, &row, e);
     sqlite3_finalize(s);
     if (rc < 0 || !row) return rc;
-    err_set(e, CODE_TARGET_CAPTURED, "table '%s' of the target is captured as a source itself: rows written here would be missing from its log", tt->name);
+    err_set(e, CODE_TARGET_CAPTURED,
+            "table '%s' of the target is captured as a source itself: rows written here would be missing from its log", tt->name);
     return err_hint(e, "use another file as target, or end that capture first");
 }
 
@@ -73,7 +75,8 @@ int sqt_bind_table(struct target *t, const struct shape *src, const char *ns, co
     if (!(tt->src = shape_copy(src, e)) || !(tt->name = mem_strdup(name, e)) || !(tt->conv = mem_alloc(src->ncols + 1u, e)) ||
         !(tt->in_key = mem_alloc(src->ncols + 1u, e)) || !(tt->scratch = mem_alloc((src->ncols + 1u) * 2 * sizeof *tt->scratch, e)))
         goto fail;
-    for (size_t i = 0; i < src->ncols * 2u; i++) tt->scratch[i] = BUF_INIT(VALUE_MAX);
+    for (size_t i = 0; i < src->ncols * 2u; i++)
+        tt->scratch[i] = BUF_INIT(VALUE_MAX);
     shape_label(src, tt->label);
     if (sq_table_shape(t->db, SQ_NS, name, &tt->dst, e) < 0) goto fail;
     if (!tt->dst) {
@@ -96,14 +99,16 @@ int sqt_bind_table(struct target *t, const struct shape *src, const char *ns, co
         uint16_t c = tt->key->cols[i];
         enum ltype type = tt->src->cols[c].type;
         tt->in_key[c] = 1;
-        if (sqt_key_equality(tt->src, tt->key, i) != EQ_BYTES && type != LT_INT64 && type != LT_INT32 && type != LT_INT16) tt->respells = true;
+        if (sqt_key_equality(tt->src, tt->key, i) != EQ_BYTES && type != LT_INT64 && type != LT_INT32 && type != LT_INT16)
+            tt->respells = true;
     }
     tt->arbiter = arbiter(tt);
     tt->without_rowid = tt->dst->without_rowid;
     for (size_t i = 0; i < MEM_ARRAY_LEN(rowids) && !tt->rowid; i++)
         if (sqt_col(tt->dst, rowids[i]) < 0) tt->rowid = rowids[i];
     if (!tt->key && !tt->rowid && !tt->without_rowid) {
-        err_set(e, CODE_SHAPE_CHANGED, "table '%s' has columns named rowid, _rowid_ and oid, and no key: one of several equal rows cannot be named", name);
+        err_set(e, CODE_SHAPE_CHANGED,
+                "table '%s' has columns named rowid, _rowid_ and oid, and no key: one of several equal rows cannot be named", name);
         err_hint(e, "give the table a primary key on the source, or leave it out with --exclude-table");
         goto fail;
     }
@@ -116,7 +121,8 @@ fail:
 
 void sqt_unbind_table(struct target_table *tt) {
     if (!tt) return;
-    for (size_t i = 0; tt->scratch && tt->src && i < tt->src->ncols * 2u; i++) buf_free(&tt->scratch[i]);
+    for (size_t i = 0; tt->scratch && tt->src && i < tt->src->ncols * 2u; i++)
+        buf_free(&tt->scratch[i]);
     mem_free(tt->scratch);
     mem_free(tt->conv);
     mem_free(tt->in_key);
@@ -188,19 +194,23 @@ static int bind_bytes(sqlite3_stmt *s, int at, const char *p, size_t n, struct e
     return bound(s, n ? sqlite3_bind_blob64(s, at, p, n, SQLITE_STATIC) : sqlite3_bind_zeroblob(s, at, 0), e);
 }
 
-static int bind_hex(struct target_table *tt, sqlite3_stmt *s, int at, uint16_t c, const struct value *v, int image, const struct value *row, struct err *e) {
+static int bind_hex(struct target_table *tt, sqlite3_stmt *s, int at, uint16_t c, const struct value *v, int image, const struct value *row,
+                    struct err *e) {
     struct buf *b = &tt->scratch[c * 2 + image];
     size_t n = v->len >= 2 ? (v->len - 2) / 2 : 0;
-    if (v->len < 2 || v->p[0] != '\\' || v->p[1] != 'x' || v->len % 2) return unfit(tt, c, row, e, "the bytes are not written as \\x and hex digits");
+    if (v->len < 2 || v->p[0] != '\\' || v->p[1] != 'x' || v->len % 2)
+        return unfit(tt, c, row, e, "the bytes are not written as \\x and hex digits");
     if (b->cap > MiB(4) && n < MiB(1)) buf_free(b); /* what one huge value took is given back */
     buf_reset(b);
     if (buf_reserve(b, n + 1, e) < 0) return -1;
-    if (text_unhex(v->p + 2, n * 2, (unsigned char *)b->p) < 0) return unfit(tt, c, row, e, "the bytes are not written as \\x and hex digits");
+    if (text_unhex(v->p + 2, n * 2, (unsigned char *)b->p) < 0)
+        return unfit(tt, c, row, e, "the bytes are not written as \\x and hex digits");
     return bind_bytes(s, at, b->p, n, e);
 }
 
 /* Another engine's float. What SQLite would change is refused: NaN becomes NULL, and a REAL column drops the sign of zero. */
-static int bind_float(struct target_table *tt, sqlite3_stmt *s, int at, uint16_t c, const struct value *v, const struct value *row, struct err *e) {
+static int bind_float(struct target_table *tt, sqlite3_stmt *s, int at, uint16_t c, const struct value *v, const struct value *row,
+                      struct err *e) {
     double d;
     if (!parse_real(v->p, v->len, &d)) return unfit(tt, c, row, e, "it is not a number");
     if (isnan(d)) return unfit(tt, c, row, e, "SQLite cannot store NaN");
@@ -208,14 +218,15 @@ static int bind_float(struct target_table *tt, sqlite3_stmt *s, int at, uint16_t
     return bound(s, sqlite3_bind_double(s, at, d), e);
 }
 
-static int bind_bool(struct target_table *tt, sqlite3_stmt *s, int at, uint16_t c, const struct value *v, const struct value *row, struct err *e) {
+static int bind_bool(struct target_table *tt, sqlite3_stmt *s, int at, uint16_t c, const struct value *v, const struct value *row,
+                     struct err *e) {
     if (v->len != 1 || (*v->p != 't' && *v->p != 'f')) return unfit(tt, c, row, e, "it is no bool");
     return bound(s, sqlite3_bind_int(s, at, *v->p == 't'), e);
 }
 
 /* A storage class and its content, as the source read it. */
-static int bind_class(struct target_table *tt, sqlite3_stmt *s, int at, uint16_t c, char class, const char *p, size_t n, const struct value *row,
-                      struct err *e) {
+static int bind_class(struct target_table *tt, sqlite3_stmt *s, int at, uint16_t c, char class, const char *p, size_t n,
+                      const struct value *row, struct err *e) {
     int64_t i;
     double d;
     switch (class) {
@@ -232,8 +243,8 @@ static int bind_class(struct target_table *tt, sqlite3_stmt *s, int at, uint16_t
 }
 
 /* A SQLite source's value in the storage class that is natural for the column's type. */
-static int bind_natural(struct target_table *tt, sqlite3_stmt *s, int at, uint16_t c, const struct value *v, int image, const struct value *row,
-                        struct err *e) {
+static int bind_natural(struct target_table *tt, sqlite3_stmt *s, int at, uint16_t c, const struct value *v, int image,
+                        const struct value *row, struct err *e) {
     int64_t i;
     switch (tt->src->cols[c].type) {
     case LT_BOOL: return bind_bool(tt, s, at, c, v, row, e);
@@ -261,7 +272,9 @@ int sqt_bind_value(struct target_table *tt, sqlite3_stmt *s, int at, uint16_t c,
         if (tt->conv[c] != CONV_EXACT || v->len == 0) return unfit(tt, c, row, e, "its binary form is another engine's");
         return bind_class(tt, s, at, c, v->p[0], v->p + 1, v->len - 1, row, e);
     case VALUE_TEXT: break;
-    default: return err_set(e, CODE_INTERNAL, "table '%s', column '%s': a value is needed that the log left unchanged", tt->label, tt->src->cols[c].name);
+    default:
+        return err_set(e, CODE_INTERNAL, "table '%s', column '%s': a value is needed that the log left unchanged", tt->label,
+                       tt->src->cols[c].name);
     }
     switch ((enum sqt_conv)tt->conv[c]) {
     case CONV_EXACT: return bind_natural(tt, s, at, c, v, image, row, e);
@@ -318,11 +331,13 @@ static int where_full(const struct target_table *tt, int first, struct buf *b, s
     } else if (buf_adds(&names, tt->rowid, e) < 0) {
         goto out;
     }
-    if (buf_addf(b, e, " WHERE (%.*s) IN (SELECT %.*s FROM ", (int)names.n, names.p, (int)names.n, names.p) < 0 || table_name(tt, b, e) < 0) goto out;
+    if (buf_addf(b, e, " WHERE (%.*s) IN (SELECT %.*s FROM ", (int)names.n, names.p, (int)names.n, names.p) < 0 || table_name(tt, b, e) < 0)
+        goto out;
     for (uint16_t c = 0; c < tt->src->ncols; c++) {
         if (tt->conv[c] == CONV_NONE) continue;
         if (buf_adds(b, n == first ? " WHERE " : " AND ", e) < 0 || col_name(tt, c, b, e) < 0 ||
-            buf_addf(b, e, " IS ?%d COLLATE BINARY AND typeof(", n) < 0 || col_name(tt, c, b, e) < 0 || buf_addf(b, e, ") = typeof(?%d)", n) < 0)
+            buf_addf(b, e, " IS ?%d COLLATE BINARY AND typeof(", n) < 0 || col_name(tt, c, b, e) < 0 ||
+            buf_addf(b, e, ") = typeof(?%d)", n) < 0)
             goto out;
         n++;
     }
@@ -351,7 +366,8 @@ int sqt_insert_sql(const struct target_table *tt, bool upsert, struct buf *b, st
     n = 0;
     for (uint16_t c = 0; c < tt->src->ncols; c++) {
         if (!sqt_sets(tt, NULL, false, c)) continue;
-        if (buf_adds(b, n++ ? ", " : "UPDATE SET ", e) < 0 || col_name(tt, c, b, e) < 0 || buf_adds(b, "=excluded.", e) < 0 || col_name(tt, c, b, e) < 0)
+        if (buf_adds(b, n++ ? ", " : "UPDATE SET ", e) < 0 || col_name(tt, c, b, e) < 0 || buf_adds(b, "=excluded.", e) < 0 ||
+            col_name(tt, c, b, e) < 0)
             return -1;
     }
     return n ? 0 : buf_adds(b, "NOTHING", e);

@@ -15,7 +15,8 @@
 
 static int unsupported(const struct shape *src, const struct column *c, const char *why, struct err *e) {
     char label[160];
-    err_set(e, CODE_TYPE_UNSUPPORTED, "table '%s', column '%s' (%s): %s", shape_label(src, label), c->name, c->native ? c->native : ltype_name(c->type), why);
+    err_set(e, CODE_TYPE_UNSUPPORTED, "table '%s', column '%s' (%s): %s", shape_label(src, label), c->name,
+            c->native ? c->native : ltype_name(c->type), why);
     return err_hint(e, "leave the table out with --exclude-table %s", src->name);
 }
 
@@ -26,7 +27,8 @@ static int columns_fold(const struct shape *src, struct err *e) {
     for (uint16_t i = 0; i < src->ncols; i++)
         for (uint16_t j = 0; j < i; j++)
             if (sqt_name_same(src->cols[i].name, src->cols[j].name)) {
-                err_set(e, CODE_NAME_COLLISION, "columns '%s' and '%s' of table '%s' would become one on a SQLite target, where ASCII case is ignored",
+                err_set(e, CODE_NAME_COLLISION,
+                        "columns '%s' and '%s' of table '%s' would become one on a SQLite target, where ASCII case is ignored",
                         src->cols[j].name, src->cols[i].name, shape_label(src, label));
                 return err_hint(e, "rename one of them, or leave the table out with --exclude-table %s", src->name);
             }
@@ -36,7 +38,8 @@ static int columns_fold(const struct shape *src, struct err *e) {
 static int name_taken(const struct shape *src, struct err *e) {
     char label[160];
     if (sqt_is_own(src) || strncasecmp(src->name, "sqlite_", 7) != 0) return 0;
-    err_set(e, CODE_NAME_COLLISION, "table '%s' cannot be made on a SQLite target, which keeps names that begin with 'sqlite_' to itself", shape_label(src, label));
+    err_set(e, CODE_NAME_COLLISION, "table '%s' cannot be made on a SQLite target, which keeps names that begin with 'sqlite_' to itself",
+            shape_label(src, label));
     return err_hint(e, "rename it on the source, or leave it out with --exclude-table %s", src->name);
 }
 
@@ -77,7 +80,9 @@ static char class_of(const struct shape *src, const struct column *c) {
 /* Invariant 1. */
 static bool keeps(const struct shape *src, const struct column *c, const struct shape *dst, const struct column *d) {
     enum sq_affinity a = sq_affinity(d->native, dst->strict);
-    if (sqt_is_own(src)) return src->strict == dst->strict && sq_affinity(c->native, src->strict) == a && (!dst->strict || sqt_name_same(c->native, d->native));
+    if (sqt_is_own(src))
+        return src->strict == dst->strict && sq_affinity(c->native, src->strict) == a &&
+               (!dst->strict || sqt_name_same(c->native, d->native));
     char class = class_of(src, c);
     if (a == SQ_AFF_BLOB) return !dst->strict || sqt_name_same(d->native, "ANY") || class == 'b';
     switch (class) {
@@ -86,7 +91,8 @@ static bool keeps(const struct shape *src, const struct column *c, const struct 
     case 'b': return !dst->strict;
     default: /* texts that no affinity takes for a number */
         if (a == SQ_AFF_TEXT) return true;
-        return a == SQ_AFF_NUMERIC && !dst->strict && (c->type == LT_DATE || c->type == LT_TIME || c->type == LT_TIMESTAMP || c->type == LT_TIMESTAMPTZ || c->type == LT_UUID);
+        return a == SQ_AFF_NUMERIC && !dst->strict &&
+               (c->type == LT_DATE || c->type == LT_TIME || c->type == LT_TIMESTAMP || c->type == LT_TIMESTAMPTZ || c->type == LT_UUID);
     }
 }
 
@@ -106,8 +112,8 @@ static int column_fits(const struct shape *src, uint16_t i, const struct shape *
     }
     if (c->generated) return 0;
     if (!keeps(src, c, dst, d)) {
-        err_set(e, CODE_SHAPE_CHANGED, "column '%s' of table '%s' is '%s' on the source, but '%s' on the target, which would change values", c->name, label,
-                c->native, d->native);
+        err_set(e, CODE_SHAPE_CHANGED, "column '%s' of table '%s' is '%s' on the source, but '%s' on the target, which would change values",
+                c->name, label, c->native, d->native);
         return diverged(src, e);
     }
     if (d->not_null && !c->not_null && !(in_primary(src, i) && in_primary(dst, j))) {
@@ -138,7 +144,8 @@ static int shapes_fit(const struct shape *src, const struct shape *dst, struct e
             return diverged(src, e);
         }
     if (!moved) return 0;
-    err_set(e, CODE_SHAPE_CHANGED, "the columns of table '%s' stand in another order on the target: names may have been swapped on one side", label);
+    err_set(e, CODE_SHAPE_CHANGED,
+            "the columns of table '%s' stand in another order on the target: names may have been swapped on one side", label);
     err_mark(e, MARKER_COLUMN_ORDER_CHANGED, MARKER_NONE);
     return err_hint(e, "put the target's columns into the source's order, or rebuild with --reset-target-data");
 }
@@ -166,7 +173,8 @@ static int at_in_key(const struct shape *s, const struct key *k, const char *nam
 static bool implies(const struct shape *src, const struct key *k, const struct shape *dst, const struct key *d) {
     if (!unique(k)) return false;
     if (k->partial || k->expression || d->expression)
-        return sqt_is_own(src) && k->partial == d->partial && k->expression == d->expression && k->def && d->def && sqt_same_text(k->def, d->def);
+        return sqt_is_own(src) && k->partial == d->partial && k->expression == d->expression && k->def && d->def &&
+               sqt_same_text(k->def, d->def);
     for (uint16_t i = 0; i < k->ncols; i++)
         if (at_in_key(dst, d, src->cols[k->cols[i]].name) < 0) return false;
     return k->ncols > 0;
@@ -179,7 +187,8 @@ static bool no_coarser(enum equality s, enum equality d) {
 
 static int key_text(const struct shape *s, const struct key *k, char *out, size_t n) {
     size_t at = (size_t)snprintf(out, n, "%s(", k->name ? k->name : "");
-    for (uint16_t i = 0; i < k->ncols && at < n; i++) at += (size_t)snprintf(out + at, n - at, "%s%s", i ? ", " : "", s->cols[k->cols[i]].name);
+    for (uint16_t i = 0; i < k->ncols && at < n; i++)
+        at += (size_t)snprintf(out + at, n - at, "%s%s", i ? ", " : "", s->cols[k->cols[i]].name);
     if (at < n) snprintf(out + at, n - at, ")");
     return 0;
 }
@@ -188,13 +197,16 @@ static int merge(const struct shape *src, const struct column *c, enum equality 
     char label[160];
     shape_label(src, label);
     if (s == EQ_NONDET)
-        err_set(e, CODE_TARGET_KEYS, "key column '%s' of table '%s' is compared under collation '%s', which a SQLite target cannot guard", c->name, label,
-                c->collation ? c->collation : "unknown");
+        err_set(e, CODE_TARGET_KEYS, "key column '%s' of table '%s' is compared under collation '%s', which a SQLite target cannot guard",
+                c->name, label, c->collation ? c->collation : "unknown");
     else
-        err_set(e, CODE_TARGET_KEYS, "key column '%s' of table '%s': the target compares it %s, the source %s, so rows of the source would become one", c->name,
-                label, d == EQ_NONDET ? "under a collation of its own" : sqt_collation(d), s == EQ_BYTES || s == EQ_NUMERIC ? "bytewise" : sqt_collation(s));
+        err_set(e, CODE_TARGET_KEYS,
+                "key column '%s' of table '%s': the target compares it %s, the source %s, so rows of the source would become one", c->name,
+                label, d == EQ_NONDET ? "under a collation of its own" : sqt_collation(d),
+                s == EQ_BYTES || s == EQ_NUMERIC ? "bytewise" : sqt_collation(s));
     err_mark(e, MARKER_KEY_COLLATION_MERGE, s == EQ_NONDET || d == EQ_NONDET ? MARKER_KEY_COLLATION_GUARD_UNSUPPORTED : MARKER_NONE);
-    if (s == EQ_NONDET) return err_hint(e, "give the source's key a deterministic collation, or leave the table out with --exclude-table %s", src->name);
+    if (s == EQ_NONDET)
+        return err_hint(e, "give the source's key a deterministic collation, or leave the table out with --exclude-table %s", src->name);
     return err_hint(e, "make the target's key column '%s' COLLATE %s, then start it again", c->name, sqt_collation(s));
 }
 
@@ -227,7 +239,8 @@ int sqt_keys_check(struct target *t, const struct shape *src, const struct shape
         }
         if (!found) {
             key_text(dst, d, key, sizeof key);
-            err_set(e, CODE_TARGET_KEYS, "the target's table '%s' has a unique key %s that no key of the source implies", shape_label(src, label), key);
+            err_set(e, CODE_TARGET_KEYS, "the target's table '%s' has a unique key %s that no key of the source implies",
+                    shape_label(src, label), key);
             err_mark(e, MARKER_SOURCE_UNIQUE_KEY_ABSENT, MARKER_NONE);
             return err_hint(e, "drop that key on the target, then start it again");
         }

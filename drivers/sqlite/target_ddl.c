@@ -1,10 +1,11 @@
 /* Tables and indexes on the target.
  *
  * DESIGN
- * 1. A SQLite source's table is made by its own CREATE TABLE text, so WITHOUT ROWID, STRICT, checks, collations and foreign keys are the source's.
- *    That text is one statement and begins with CREATE TABLE, whoever wrote the chain.
- * 2. Of another engine's table come columns, NOT NULL, literal defaults, primary key and foreign keys here, unique keys and indexes after the rows.
- *    What cannot be said in SQLite without changing its meaning is left out and named in a warning; nothing left out changes what is stored.
+ * 1. A SQLite source's table is made by its own CREATE TABLE text, so WITHOUT ROWID, STRICT, checks, collations and foreign keys are the
+ *    source's. That text is one statement and begins with CREATE TABLE, whoever wrote the chain.
+ * 2. Of another engine's table come columns, NOT NULL, literal defaults, primary key and foreign keys here, unique keys and indexes after
+ *    the rows. What cannot be said in SQLite without changing its meaning is left out and named in a warning; nothing left out changes what is
+ *    stored.
  * 3. Each function commits as a whole. An index that is there with the same definition stays; another one under its name is refused. */
 #include <ctype.h>
 #include <stdio.h>
@@ -25,7 +26,8 @@
 static const char *name_end(const char *p) {
     char q = *p == '[' ? ']' : *p;
     if (*p != '"' && *p != '`' && *p != '[' && *p != '\'') {
-        while (isalnum((unsigned char)*p) || *p == '_' || *p == '$' || (unsigned char)*p >= 128) p++;
+        while (isalnum((unsigned char)*p) || *p == '_' || *p == '$' || (unsigned char)*p >= 128)
+            p++;
         return p;
     }
     for (p++; *p; p++)
@@ -35,9 +37,11 @@ static const char *name_end(const char *p) {
 
 static const char *word(const char *p, const char *w) {
     size_t n = strlen(w);
-    while (isspace((unsigned char)*p)) p++;
+    while (isspace((unsigned char)*p))
+        p++;
     if (strncasecmp(p, w, n) != 0 || isalnum((unsigned char)p[n]) || p[n] == '_') return NULL;
-    for (p += n; isspace((unsigned char)*p);) p++;
+    for (p += n; isspace((unsigned char)*p);)
+        p++;
     return p;
 }
 
@@ -70,15 +74,14 @@ static int own_index(const struct shape *src, const struct key *k, const char *n
     if (!on) return foreign_text(k->def, e);
     if (buf_adds(b, u ? "CREATE UNIQUE INDEX main." : "CREATE INDEX main.", e) < 0) return -1;
     if (strcmp(name, src->name) == 0) return buf_adds(b, p, e);
-    if (buf_add(b, p, (size_t)(name_end(p) - p), e) < 0 ||
-        buf_adds(b, " ON ", e) < 0 || text_ident(b, name, e) < 0)
-        return -1;
+    if (buf_add(b, p, (size_t)(name_end(p) - p), e) < 0 || buf_adds(b, " ON ", e) < 0 || text_ident(b, name, e) < 0) return -1;
     return buf_adds(b, name_end(on), e);
 }
 
 static void left_out(bool warn, const struct shape *src, const char *what, const char *which) {
     char label[160];
-    if (warn) log_warn("left out on the SQLite target", KV_STR("table", shape_label(src, label)), KV_STR("what", what), KV_STR("name", which));
+    if (warn)
+        log_warn("left out on the SQLite target", KV_STR("table", shape_label(src, label)), KV_STR("what", what), KV_STR("name", which));
 }
 
 static int key_cols(const struct shape *src, const struct key *k, bool collate, struct buf *b, struct err *e) {
@@ -94,15 +97,19 @@ int sqt_column_sql(const struct shape *src, const struct column *c, bool warn, s
     char type[48], label[160];
     bool plain = false;
     if (sqt_declared(c, type) < 0)
-        return err_set(e, CODE_TYPE_UNSUPPORTED, "table '%s', column '%s': type '%s' cannot be carried to SQLite", shape_label(src, label), c->name, c->native);
+        return err_set(e, CODE_TYPE_UNSUPPORTED, "table '%s', column '%s': type '%s' cannot be carried to SQLite", shape_label(src, label),
+                       c->name, c->native);
     if (text_ident(b, c->name, e) < 0 || buf_addf(b, e, " %s", type) < 0 || (c->not_null && buf_adds(b, " NOT NULL", e) < 0)) return -1;
-    if (c->type == LT_TEXT && (c->equality == EQ_NOCASE || c->equality == EQ_RTRIM) && buf_addf(b, e, " COLLATE %s", sqt_collation(c->equality)) < 0) return -1;
+    if (c->type == LT_TEXT && (c->equality == EQ_NOCASE || c->equality == EQ_RTRIM) &&
+        buf_addf(b, e, " COLLATE %s", sqt_collation(c->equality)) < 0)
+        return -1;
     if (!c->default_sql) return 0;
     size_t n = b->n;
     if (buf_adds(b, " DEFAULT ", e) < 0 || sqt_default(c, b, &plain, e) < 0) return -1;
     if (plain) return 0;
     b->n = n;
-    bool rowid = src->primary >= 0 && src->keys[src->primary].ncols == 1 && &src->cols[src->keys[src->primary].cols[0]] == c && sqt_conv(src, c) == CONV_INT;
+    bool rowid = src->primary >= 0 && src->keys[src->primary].ncols == 1 && &src->cols[src->keys[src->primary].cols[0]] == c &&
+                 sqt_conv(src, c) == CONV_INT;
     left_out(warn && !rowid, src, "default", c->name); /* INTEGER PRIMARY KEY counts on by itself */
     return 0;
 }
@@ -112,8 +119,8 @@ static int foreign_key(const struct shape *src, const struct key *k, bool warn, 
         left_out(warn, src, "foreign key into another namespace", k->name);
         return 0;
     }
-    if (buf_adds(b, ",\n  CONSTRAINT ", e) < 0 || text_ident(b, k->name, e) < 0 || buf_adds(b, " FOREIGN KEY", e) < 0 || key_cols(src, k, false, b, e) < 0 ||
-        buf_adds(b, " REFERENCES ", e) < 0 || text_ident(b, k->ref_table, e) < 0)
+    if (buf_adds(b, ",\n  CONSTRAINT ", e) < 0 || text_ident(b, k->name, e) < 0 || buf_adds(b, " FOREIGN KEY", e) < 0 ||
+        key_cols(src, k, false, b, e) < 0 || buf_adds(b, " REFERENCES ", e) < 0 || text_ident(b, k->ref_table, e) < 0)
         return -1;
     for (uint16_t i = 0; i < k->nref; i++)
         if (buf_adds(b, i ? ", " : "(", e) < 0 || text_ident(b, k->ref_cols[i], e) < 0) return -1;
@@ -159,7 +166,8 @@ int sqt_table_has_rows(struct target *t, const char *ns, const char *name, bool 
     if (sqt_table_shape(t, ns, name, &there, e) < 0) return -1;
     if (!there) return 0;
     shape_free(there);
-    if (buf_adds(&b, "SELECT EXISTS(SELECT 1 FROM main.", e) == 0 && text_ident(&b, name, e) == 0 && buf_addc(&b, ')', e) == 0 && (sql = buf_str(&b, e)))
+    if (buf_adds(&b, "SELECT EXISTS(SELECT 1 FROM main.", e) == 0 && text_ident(&b, name, e) == 0 && buf_addc(&b, ')', e) == 0 &&
+        (sql = buf_str(&b, e)))
         rc = sq_int(t->db, sql, &n, e);
     *any = n != 0;
     buf_free(&b);
@@ -186,7 +194,8 @@ static int object_there(sqlite3 *db, const char *name, char type[16], struct buf
 
 /* ---- making ---- */
 
-int sqt_objects_create(struct target *t, const struct catalog *c, const char *(*map_ns)(void *arg, const char *ns), void *arg, struct err *e) {
+int sqt_objects_create(struct target *t, const struct catalog *c, const char *(*map_ns)(void *arg, const char *ns), void *arg,
+                       struct err *e) {
     (void)t;
     (void)c;
     (void)map_ns;
@@ -251,7 +260,8 @@ static int other_index(const struct shape *src, const struct key *k, const char 
 static bool token(const char **p, const char **at, size_t *n, char *quote) {
     const char *s = *p;
     for (;;) {
-        while (isspace((unsigned char)*s)) s++;
+        while (isspace((unsigned char)*s))
+            s++;
         if (s[0] == '-' && s[1] == '-') s += strcspn(s, "\n");
         else if (s[0] == '/' && s[1] == '*') s = strstr(s + 2, "*/") ? strstr(s + 2, "*/") + 2 : s + strlen(s);
         else break;
@@ -290,7 +300,8 @@ static bool same_index(const char *kept, const char *ours) {
     const char *dot = strstr(ours, " main."), *text;
     struct err ignored = {0};
     bool same = false;
-    if (dot && buf_add(&b, ours, (size_t)(dot - ours) + 1, &ignored) == 0 && buf_adds(&b, dot + 6, &ignored) == 0 && (text = buf_str(&b, &ignored)))
+    if (dot && buf_add(&b, ours, (size_t)(dot - ours) + 1, &ignored) == 0 && buf_adds(&b, dot + 6, &ignored) == 0 &&
+        (text = buf_str(&b, &ignored)))
         same = sqt_same_text(kept, text);
     buf_free(&b);
     return same;
@@ -304,7 +315,9 @@ static int make_index(sqlite3 *db, const struct shape *src, const struct key *k,
     if (object_there(db, index, type, &table, &sql, e) < 0) goto out;
     if (type[0] && !sqt_is_own(src) && (strcmp(type, "index") != 0 || !buf_str(&table, e) || !sqt_name_same(table.p, name))) {
         /* another table of another namespace had the name first: index names are one space here */
-        if (buf_addf(&other, e, "%s_%s", name, k->name) < 0 || !(index = buf_str(&other, e)) || object_there(db, index, type, &table, &sql, e) < 0) goto out;
+        if (buf_addf(&other, e, "%s_%s", name, k->name) < 0 || !(index = buf_str(&other, e)) ||
+            object_there(db, index, type, &table, &sql, e) < 0)
+            goto out;
     }
     if ((sqt_is_own(src) ? own_index(src, k, name, &b, e) : other_index(src, k, index, name, &b, e)) < 0) goto out;
     if (type[0]) {

@@ -15,7 +15,8 @@
 #include "engine/base/mem.h"
 
 static const char *blanks(const char *p) {
-    while (isspace((unsigned char)*p)) p++;
+    while (isspace((unsigned char)*p))
+        p++;
     return p;
 }
 
@@ -32,15 +33,18 @@ static bool one_cast(const char *p) {
 /* A number behind an optional sign, perhaps in parentheses. */
 static bool take_number(const char *p, struct buf *lit, struct err *e, int *rc) {
     int parens = 0;
-    while (*p == '(') p = blanks(p + 1), parens++;
+    while (*p == '(')
+        p = blanks(p + 1), parens++;
     if (*p == '-') {
         *rc = buf_addc(lit, '-', e);
         p = blanks(p + 1);
     }
     const char *from = p;
-    while (isdigit((unsigned char)*p)) p++;
+    while (isdigit((unsigned char)*p))
+        p++;
     if (*p == '.')
-        for (p++; isdigit((unsigned char)*p);) p++;
+        for (p++; isdigit((unsigned char)*p);)
+            p++;
     if (p == from || !isdigit((unsigned char)*from)) return false;
     if (*rc == 0) *rc = buf_add(lit, from, (size_t)(p - from), e);
     for (; parens; parens--) {
@@ -72,7 +76,9 @@ static int pad_scale(const struct column *c, struct buf *lit, struct err *e) {
 static int spell(const struct column *c, struct buf *lit, struct buf *out, bool *plain, struct err *e) {
     struct err ignored = {0};
     if (pad_scale(c, lit, e) < 0) return -1;
-    if (c->native && (strncmp(c->native, "char", 4) == 0 || strncmp(c->native, "bpchar", 6) == 0) && strncmp(c->native, "character varying", 17) != 0) return 0;
+    if (c->native && (strncmp(c->native, "char", 4) == 0 || strncmp(c->native, "bpchar", 6) == 0) &&
+        strncmp(c->native, "character varying", 17) != 0)
+        return 0;
     if (convert_check(c, lit->p ? lit->p : "", lit->n, &ignored) < 0) return 0;
     *plain = true;
     switch (c->type) {

@@ -1,8 +1,9 @@
 /* DESIGN
- * 1. Columns are the same when their ids are. Without ids they go by name, and then a column gone beside a new one may be a rename: refused.
+ * 1. Columns are the same when their ids are. Without ids they go by name, and then a column gone beside a new one may be a rename:
+ *    refused.
  * 2. Two names that changed places mean values under the wrong name for whoever goes by name: COLUMN-ORDER-CHANGED.
- * 3. A column of another engine that got another type is followed when every value it can hold is spelled the same here, or by a rule below that
- *    moves digits and nothing else. Anything else is refused: the source rewrote values that its log does not hold. */
+ * 3. A column of another engine that got another type is followed when every value it can hold is spelled the same here, or by a rule below
+ *    that moves digits and nothing else. Anything else is refused: the source rewrote values that its log does not hold. */
 #include "drivers/sqlite/target_diff.h"
 
 #include <stdio.h>
@@ -15,11 +16,13 @@
 
 int sqt_shape_refused(const struct shape *s, struct err *e) {
     err_mark(e, MARKER_SCHEMA_CHANGE_REFUSED, MARKER_NONE);
-    return err_hint(e, "make the same change on the target's table '%s' by hand and take a new full, or rebuild with --reset-target-data", s->name);
+    return err_hint(e, "make the same change on the target's table '%s' by hand and take a new full, or rebuild with --reset-target-data",
+                    s->name);
 }
 
 void sqt_diff_free(struct shape_diff *d) {
-    for (uint16_t i = 0; d->expr && i < d->after->ncols; i++) buf_free(&d->expr[i]);
+    for (uint16_t i = 0; d->expr && i < d->after->ncols; i++)
+        buf_free(&d->expr[i]);
     mem_free(d->expr);
     mem_free(d->from);
     mem_free(d->gone);
@@ -36,7 +39,8 @@ static bool all_ids(const struct shape *s) {
 }
 
 static void match(struct shape_diff *d) {
-    for (uint16_t j = 0; j < d->before->ncols; j++) d->gone[j] = true;
+    for (uint16_t j = 0; j < d->before->ncols; j++)
+        d->gone[j] = true;
     for (uint16_t i = 0; i < d->after->ncols; i++) {
         const struct column *c = &d->after->cols[i];
         d->from[i] = -1;
@@ -50,7 +54,8 @@ static void match(struct shape_diff *d) {
         d->gone[d->from[i]] = false;
         if (strcmp(d->before->cols[d->from[i]].name, c->name) != 0) d->nrenamed++;
     }
-    for (uint16_t j = 0; j < d->before->ncols; j++) d->ngone += d->gone[j];
+    for (uint16_t j = 0; j < d->before->ncols; j++)
+        d->ngone += d->gone[j];
 }
 
 /* Invariant 2. A name that went to a new column after its old one was dropped has not changed places. */
@@ -62,8 +67,8 @@ static int order_kept(const struct shape_diff *d, struct err *e) {
         int j = sqt_col(d->before, d->after->cols[i].name);
         if (j < 0 || d->gone[j]) continue;
         if (j < last) {
-            err_set(e, CODE_SHAPE_CHANGED, "columns '%s' and '%s' of table '%s' changed places on the source", d->before->cols[last].name, d->after->cols[i].name,
-                    shape_label(d->after, label));
+            err_set(e, CODE_SHAPE_CHANGED, "columns '%s' and '%s' of table '%s' changed places on the source", d->before->cols[last].name,
+                    d->after->cols[i].name, shape_label(d->after, label));
             err_mark(e, MARKER_COLUMN_ORDER_CHANGED, MARKER_NONE);
             return err_hint(e, "rebuild with --reset-target-data");
         }
@@ -81,8 +86,8 @@ static bool is_int(const struct column *c) {
 }
 
 static bool padded(const struct column *c) { /* char(n) pads with blanks */
-    return c->native && (strncmp(c->native, "bpchar", 6) == 0 || strcmp(c->native, "character") == 0 || strncmp(c->native, "character(", 10) == 0 ||
-                         strncmp(c->native, "char(", 5) == 0);
+    return c->native && (strncmp(c->native, "bpchar", 6) == 0 || strcmp(c->native, "character") == 0 ||
+                         strncmp(c->native, "character(", 10) == 0 || strncmp(c->native, "char(", 5) == 0);
 }
 
 static bool wider(int32_t before, int32_t after) {
@@ -95,7 +100,8 @@ static int retype(const struct column *b, const struct column *a, struct buf *ex
     *fine = true;
     if (is_int(b) && is_int(a)) return 0;
     if (b->type == a->type) {
-        if (a->type == LT_NUMERIC) *fine = (a->precision <= 0 || (b->precision > 0 && b->scale == a->scale && a->precision >= b->precision));
+        if (a->type == LT_NUMERIC)
+            *fine = (a->precision <= 0 || (b->precision > 0 && b->scale == a->scale && a->precision >= b->precision));
         else if (a->type == LT_TEXT) *fine = !padded(b) && !padded(a) && wider(b->length, a->length);
         else *fine = wider(b->precision, a->precision) && wider(b->length, a->length);
         return 0;
@@ -126,32 +132,39 @@ static int columns(struct shape_diff *d, struct err *e) {
         if (!b) continue;
         bool retyped = !same(a->native, b->native) || a->type != b->type;
         if (own) {
-            if (retyped || !same(a->collation, b->collation) || !same(a->default_sql, b->default_sql) || !same(a->generated, b->generated) || a->not_null != b->not_null ||
-                a->generated_stored != b->generated_stored || a->ident != b->ident)
+            if (retyped || !same(a->collation, b->collation) || !same(a->default_sql, b->default_sql) ||
+                !same(a->generated, b->generated) || a->not_null != b->not_null || a->generated_stored != b->generated_stored ||
+                a->ident != b->ident)
                 d->redefined = true;
             continue;
         }
-        if (a->equality != b->equality && a->type == LT_TEXT && (a->equality == EQ_RTRIM || b->equality == EQ_RTRIM || a->equality == EQ_NOCASE || b->equality == EQ_NOCASE)) d->redefined = true;
+        if (a->equality != b->equality && a->type == LT_TEXT &&
+            (a->equality == EQ_RTRIM || b->equality == EQ_RTRIM || a->equality == EQ_NOCASE || b->equality == EQ_NOCASE))
+            d->redefined = true;
         if (b->not_null && !a->not_null) d->relaxed = true;
-        if (!same(a->default_sql, b->default_sql)) log_info("a changed default is not followed by the target", KV_STR("table", label), KV_STR("column", a->name));
+        if (!same(a->default_sql, b->default_sql))
+            log_info("a changed default is not followed by the target", KV_STR("table", label), KV_STR("column", a->name));
         if (!retyped) continue;
         if (retype(b, a, &d->expr[i], &fine, e) < 0) return -1;
         if (!fine) {
-            err_set(e, CODE_SHAPE_CHANGED, "column '%s' of table '%s' became '%s' from '%s' on the source, which rewrites values that the log does not hold", a->name, label, a->native,
-                    b->native);
+            err_set(e, CODE_SHAPE_CHANGED,
+                    "column '%s' of table '%s' became '%s' from '%s' on the source, which rewrites values that the log does not hold",
+                    a->name, label, a->native, b->native);
             return sqt_shape_refused(d->after, e);
         }
         if (d->expr[i].n) d->converts = true;
-        log_warn("a column got another type: the target follows as if no USING expression changed its values", KV_STR("table", label), KV_STR("column", a->name),
-                 KV_STR("from", b->native), KV_STR("to", a->native));
+        log_warn("a column got another type: the target follows as if no USING expression changed its values", KV_STR("table", label),
+                 KV_STR("column", a->name), KV_STR("from", b->native), KV_STR("to", a->native));
     }
     return 0;
 }
 
 static void primary(struct shape_diff *d) {
-    const struct key *b = d->before->primary < 0 ? NULL : &d->before->keys[d->before->primary], *a = d->after->primary < 0 ? NULL : &d->after->keys[d->after->primary];
+    const struct key *b = d->before->primary < 0 ? NULL : &d->before->keys[d->before->primary],
+                     *a = d->after->primary < 0 ? NULL : &d->after->keys[d->after->primary];
     d->rekeyed = !a != !b || (a && a->ncols != b->ncols);
-    for (uint16_t i = 0; a && !d->rekeyed && i < a->ncols; i++) d->rekeyed = d->from[a->cols[i]] != b->cols[i];
+    for (uint16_t i = 0; a && !d->rekeyed && i < a->ncols; i++)
+        d->rekeyed = d->from[a->cols[i]] != b->cols[i];
 }
 
 int sqt_diff(const struct shape *before, const struct shape *after, struct shape_diff *d, struct err *e) {
@@ -160,13 +173,16 @@ int sqt_diff(const struct shape *before, const struct shape *after, struct shape
     d->before = before;
     d->after = after;
     d->by_id = all_ids(before) && all_ids(after);
-    if (!(d->from = mem_alloc((after->ncols + 1u) * sizeof *d->from, e)) || !(d->gone = mem_alloc((before->ncols + 1u) * sizeof *d->gone, e)) ||
+    if (!(d->from = mem_alloc((after->ncols + 1u) * sizeof *d->from, e)) ||
+        !(d->gone = mem_alloc((before->ncols + 1u) * sizeof *d->gone, e)) ||
         !(d->expr = mem_alloc((after->ncols + 1u) * sizeof *d->expr, e)))
         goto fail;
-    for (uint16_t i = 0; i < after->ncols; i++) d->expr[i] = BUF_INIT(KiB(16));
+    for (uint16_t i = 0; i < after->ncols; i++)
+        d->expr[i] = BUF_INIT(KiB(16));
     match(d);
     if (!d->by_id && d->nadded && d->ngone) {
-        err_set(e, CODE_SHAPE_CHANGED, "table '%s' lost and gained columns at once, and nothing tells a rename from a new column", shape_label(after, label));
+        err_set(e, CODE_SHAPE_CHANGED, "table '%s' lost and gained columns at once, and nothing tells a rename from a new column",
+                shape_label(after, label));
         sqt_shape_refused(after, e);
         goto fail;
     }

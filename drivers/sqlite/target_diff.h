@@ -6,15 +6,15 @@
 
 struct shape_diff {
     const struct shape *before, *after;
-    bool by_id;          /* columns were told apart by their ids; else by name */
-    int *from;           /* per column after: its ordinal before, -1 when it is new */
-    bool *gone;          /* per column before */
+    bool by_id; /* columns were told apart by their ids; else by name */
+    int *from;  /* per column after: its ordinal before, -1 when it is new */
+    bool *gone; /* per column before */
     uint16_t nadded, ngone, nrenamed;
-    bool redefined;      /* a column that stays has another definition than its name */
-    bool relaxed;        /* another engine's column may be NULL now and could not before */
-    bool rekeyed;        /* the primary key stands on other columns */
-    struct buf *expr;    /* per column after: how its old value becomes the new one, in terms of its old name; empty when it stays as it is */
-    bool converts;       /* some expr is not empty */
+    bool redefined;   /* a column that stays has another definition than its name */
+    bool relaxed;     /* another engine's column may be NULL now and could not before */
+    bool rekeyed;     /* the primary key stands on other columns */
+    struct buf *expr; /* per column after: how its old value becomes the new one, in terms of its old name; empty when it stays as it is */
+    bool converts;    /* some expr is not empty */
 };
 
 /* Refuses what no rule decides: SCHEMA-CHANGE-REFUSED, COLUMN-ORDER-CHANGED. */

@@ -27,13 +27,13 @@ int sqt_connect(const char *dsn, sqlite3 **db, struct err *e);
 
 /* The connection's last error; what a value broke (STRICT, INTEGER PRIMARY KEY) is CODE_VALUE_UNREPRESENTABLE. */
 int sqt_err(sqlite3 *db, const char *doing, struct err *e);
-int sqt_prepare(sqlite3 *db, const char *sql, sqlite3_stmt **s, struct err *e);   /* exactly one statement */
-int sqt_named(sqlite3 *db, const char *block, sqlite3_stmt **s, struct err *e);   /* of sql/sqlite/target.sql */
+int sqt_prepare(sqlite3 *db, const char *sql, sqlite3_stmt **s, struct err *e); /* exactly one statement */
+int sqt_named(sqlite3 *db, const char *block, sqlite3_stmt **s, struct err *e); /* of sql/sqlite/target.sql */
 int sqt_step(sqlite3_stmt *s, bool *row, struct err *e);
-int sqt_done(sqlite3_stmt *s, struct err *e);                                     /* step to the end, reset */
+int sqt_done(sqlite3_stmt *s, struct err *e);                                       /* step to the end, reset */
 int sqt_bind_str(sqlite3_stmt *s, const char *param, const char *v, struct err *e); /* borrowed until the next bind */
 int sqt_bind_i64(sqlite3_stmt *s, const char *param, int64_t v, struct err *e);
-int sqt_count(sqlite3 *db, const char *block, int64_t *n, struct err *e);         /* a block without input whose answer is one number */
+int sqt_count(sqlite3 *db, const char *block, int64_t *n, struct err *e); /* a block without input whose answer is one number */
 
 /* ---- target_state.c ---- */
 
@@ -45,36 +45,44 @@ int sqt_fenced(const char *stream_id, struct err *e);
 /* ---- target_types.c: what a source column is on this target ---- */
 
 /* How values of a column are bound. */
-enum sqt_conv { CONV_EXACT /* SQLite's own storage classes */, CONV_INT, CONV_BOOL, CONV_REAL, CONV_TEXT, CONV_BLOB, CONV_NONE /* generated */ };
-bool sqt_is_own(const struct shape *src);         /* read by the SQLite driver */
+enum sqt_conv {
+    CONV_EXACT /* SQLite's own storage classes */,
+    CONV_INT,
+    CONV_BOOL,
+    CONV_REAL,
+    CONV_TEXT,
+    CONV_BLOB,
+    CONV_NONE /* generated */
+};
+bool sqt_is_own(const struct shape *src); /* read by the SQLite driver */
 enum sqt_conv sqt_conv(const struct shape *src, const struct column *c);
 /* The declared type of a column made for `c` of another engine; -1 when there is none. */
 int sqt_declared(const struct column *c, char out[48]);
 /* c's default as a literal of this target, appended; *plain false (and nothing of use appended) when it is none. */
 int sqt_default(const struct column *c, struct buf *out, bool *plain, struct err *e);
-bool sqt_name_same(const char *a, const char *b);  /* SQLite's rule: ASCII case is ignored */
+bool sqt_name_same(const char *a, const char *b);     /* SQLite's rule: ASCII case is ignored */
 int sqt_col(const struct shape *s, const char *name); /* by that rule; -1 when absent */
-const char *sqt_collation(enum equality q);        /* "BINARY", "NOCASE", "RTRIM" */
+const char *sqt_collation(enum equality q);           /* "BINARY", "NOCASE", "RTRIM" */
 enum equality sqt_key_equality(const struct shape *s, const struct key *k, uint16_t i);
-int sqt_check_ns(const char *ns, struct err *e);   /* only main */
+int sqt_check_ns(const char *ns, struct err *e); /* only main */
 
 /* ---- target_bind.c ---- */
 
 struct target_table {
-    uint64_t id;             /* never reused: keys of statement caches */
+    uint64_t id; /* never reused: keys of statement caches */
     struct target *t;
-    struct shape *src;       /* ours */
+    struct shape *src; /* ours */
     struct shape *dst;
     char *name;
     char label[160];
-    uint8_t *conv;           /* per source column: enum sqt_conv */
-    const struct key *key;   /* src's identity, NULL when keyless */
-    uint8_t *in_key;         /* per source column: it belongs to the identity */
-    bool respells;           /* a key of equal value may be spelled anew (NOCASE): updates carry its columns too */
-    bool arbiter;            /* the target has a unique key on exactly the identity's columns, under the source's equality */
+    uint8_t *conv;         /* per source column: enum sqt_conv */
+    const struct key *key; /* src's identity, NULL when keyless */
+    uint8_t *in_key;       /* per source column: it belongs to the identity */
+    bool respells;         /* a key of equal value may be spelled anew (NOCASE): updates carry its columns too */
+    bool arbiter;          /* the target has a unique key on exactly the identity's columns, under the source's equality */
     bool without_rowid;
-    const char *rowid;       /* a name of the rowid that no column hides */
-    struct buf *scratch;     /* per source column and image: decoded bytes, valid while the statement runs */
+    const char *rowid;   /* a name of the rowid that no column hides */
+    struct buf *scratch; /* per source column and image: decoded bytes, valid while the statement runs */
 };
 
 int sqt_bind_table(struct target *t, const struct shape *src, const char *ns, const char *name, struct target_table **tt, struct err *e);
@@ -82,7 +90,7 @@ void sqt_unbind_table(struct target_table *tt);
 /* Bind value v of source column c; image 0 or 1 tells two values of one column in one statement apart. The value's bytes stay borrowed.
  * Errors name table, key (from `row`) and column. */
 int sqt_bind_value(struct target_table *tt, sqlite3_stmt *s, int at, uint16_t c, const struct value *v, int image, const struct value *row,
-                      struct err *e);
+                   struct err *e);
 /* "(id=5)" of a row, cut at out_len; only key columns are shown. */
 void sqt_row_key(const struct target_table *tt, const struct value *row, char *out, size_t out_len);
 /* Statement texts; parameters in the order in which the values are bound: first what is set, then what is compared. */
@@ -103,13 +111,15 @@ int sqt_keys_check(struct target *t, const struct shape *src, const struct shape
 int sqt_column_sql(const struct shape *src, const struct column *c, bool warn, struct buf *b, struct err *e);
 /* Do two definitions read the same? Blanks, comments, case and the quotes around names are ignored. */
 bool sqt_same_text(const char *a, const char *b);
-int sqt_create_sql(const struct shape *src, const char *name, bool warn, struct buf *b, struct err *e); /* CREATE TABLE for src under this name */
+int sqt_create_sql(const struct shape *src, const char *name, bool warn, struct buf *b,
+                   struct err *e); /* CREATE TABLE for src under this name */
 int sqt_table_shape(struct target *t, const char *ns, const char *name, struct shape **s, struct err *e);
 int sqt_table_has_rows(struct target *t, const char *ns, const char *name, bool *any, struct err *e);
-int sqt_objects_create(struct target *t, const struct catalog *c, const char *(*map_ns)(void *arg, const char *ns), void *arg, struct err *e);
+int sqt_objects_create(struct target *t, const struct catalog *c, const char *(*map_ns)(void *arg, const char *ns), void *arg,
+                       struct err *e);
 int sqt_table_create(struct target *t, const struct shape *src, const char *ns, const char *name, struct err *e);
 int sqt_table_finish(struct target *t, const struct shape *src, const char *ns, const char *name, int stage,
-                        const char *(*map_ns)(void *arg, const char *ns), void *arg, struct err *e);
+                     const char *(*map_ns)(void *arg, const char *ns), void *arg, struct err *e);
 int sqt_table_drop(struct target *t, const char *ns, const char *name, struct err *e);
 int sqt_sequence_set(struct target *t, const struct object *o, const char *ns, struct err *e);
 int sqt_sequence_forward(sqlite3 *db, const char *name, int64_t value, struct err *e); /* a name that is no AUTOINCREMENT table: nothing */
@@ -120,10 +130,10 @@ int sqt_indexes_in(sqlite3 *db, const struct shape *src, const char *name, bool 
 /* ---- target_lane.c, target_alter.c, target_load.c ---- */
 
 #define LANE_STMTS 64
-struct lane_stmt {      /* a prepared statement; the least recently used one makes room */
+struct lane_stmt { /* a prepared statement; the least recently used one makes room */
     uint64_t table, used;
     uint8_t kind, variant;
-    uint8_t *mask;      /* nmask bytes; NULL for all columns */
+    uint8_t *mask; /* nmask bytes; NULL for all columns */
     uint16_t nmask;
     sqlite3_stmt *s;
 };
@@ -136,7 +146,8 @@ struct lane {
     struct lane_stmt cache[LANE_STMTS];
     uint64_t clock;
 };
-/* BEGIN IMMEDIATE and the lane's mark: CODE_FENCED, CODE_MARK_MISMATCH. writes: something beside the mark follows, so it must be a later one. */
+/* BEGIN IMMEDIATE and the lane's mark: CODE_FENCED, CODE_MARK_MISMATCH. writes: something beside the mark follows, so it must be a later
+ * one. */
 int sqt_lane_begin(struct lane *l, const struct mark *m, bool writes, struct err *e);
 /* The state row when the window ends a link, then COMMIT. */
 int sqt_lane_end(struct lane *l, const struct mark *m, struct err *e);

@@ -3,8 +3,10 @@
  * DESIGN
  * 1. A window's rows, its mark and, at a link's end, the state row commit in one transaction that begins by looking at the lane's epoch.
  * 2. A mark never goes back, and rows come with a later one only: a window that the lane's mark covers is refused before its first row.
- * 3. A change by identity touches at most one row; more is a refusal, none is counted. A change by full image touches exactly one row or is counted.
- * 4. An upsert replaces the row of the same identity only; a row in the way on any other unique key rolls the window back (CODE_UNIQUE_CONFLICT).
+ * 3. A change by identity touches at most one row; more is a refusal, none is counted. A change by full image touches exactly one row or is
+ *    counted.
+ * 4. An upsert replaces the row of the same identity only; a row in the way on any other unique key rolls the window back
+ *    (CODE_UNIQUE_CONFLICT).
  * 5. After any error the transaction is rolled back and the lane is usable.
  * Statements are prepared once per table, kind and mask, and bound per row: no allocation, no text per row. */
 #include <stdio.h>
@@ -39,10 +41,11 @@ int sqt_lane_open(struct target *t, const struct target_state *st, unsigned lane
     l->lane = lane;
     snprintf(l->stream_id, sizeof l->stream_id, "%s", st->stream_id);
     if (sqt_connect(t->dsn, &l->db, e) < 0 || sq_begin(l->db, true, e) < 0) goto fail;
-    if (sqt_epoch_check(l->db, l->stream_id, st->epoch, false, e) < 0 || lane_row(l, st, e) < 0 || FAULT("sqlite.lane_open_before_commit", e) < 0 ||
-        sq_commit(l->db, e) < 0)
+    if (sqt_epoch_check(l->db, l->stream_id, st->epoch, false, e) < 0 || lane_row(l, st, e) < 0 ||
+        FAULT("sqlite.lane_open_before_commit", e) < 0 || sq_commit(l->db, e) < 0)
         goto fail;
-    if (sqt_named(l->db, "sqlite/target_lane_mark", &l->mark, e) < 0 || sqt_named(l->db, "sqlite/target_state_follow", &l->state, e) < 0) goto fail;
+    if (sqt_named(l->db, "sqlite/target_lane_mark", &l->mark, e) < 0 || sqt_named(l->db, "sqlite/target_state_follow", &l->state, e) < 0)
+        goto fail;
     *out = l;
     return 0;
 fail:
@@ -87,8 +90,8 @@ static int mark_refused(struct lane *l, const struct mark *m, struct err *e) {
     sqlite3_finalize(s);
     if (rc < 0) return -1;
     if (!row || epoch != m->epoch) return sqt_fenced(l->stream_id, e);
-    err_set(e, CODE_MARK_MISMATCH, "stream '%s': the target's mark is at seq %llu, a window up to %llu comes too late", l->stream_id, (unsigned long long)seq,
-            (unsigned long long)m->seq);
+    err_set(e, CODE_MARK_MISMATCH, "stream '%s': the target's mark is at seq %llu, a window up to %llu comes too late", l->stream_id,
+            (unsigned long long)seq, (unsigned long long)m->seq);
     err_mark(e, MARKER_APPLY_MARK_MISMATCH, MARKER_NONE);
     return err_hint(e, "rebuild with --reset-target-data");
 }
@@ -96,8 +99,9 @@ static int mark_refused(struct lane *l, const struct mark *m, struct err *e) {
 int sqt_lane_begin(struct lane *l, const struct mark *m, bool writes, struct err *e) {
     if (sq_begin(l->db, true, e) < 0) return -1;
     if (sqt_bind_str(l->mark, ":stream_id", l->stream_id, e) == 0 && sqt_bind_i64(l->mark, ":lane", l->lane, e) == 0 &&
-        sqt_bind_i64(l->mark, ":epoch", (int64_t)m->epoch, e) == 0 && sqt_bind_i64(l->mark, ":route_epoch", (int64_t)m->route_epoch, e) == 0 &&
-        sqt_bind_i64(l->mark, ":seq", (int64_t)m->seq, e) == 0 && sqt_bind_i64(l->mark, ":rows", writes, e) == 0 && sqt_done(l->mark, e) == 0) {
+        sqt_bind_i64(l->mark, ":epoch", (int64_t)m->epoch, e) == 0 &&
+        sqt_bind_i64(l->mark, ":route_epoch", (int64_t)m->route_epoch, e) == 0 && sqt_bind_i64(l->mark, ":seq", (int64_t)m->seq, e) == 0 &&
+        sqt_bind_i64(l->mark, ":rows", writes, e) == 0 && sqt_done(l->mark, e) == 0) {
         if (sqlite3_changes(l->db) == 1) return 0;
         mark_refused(l, m, e);
     }
@@ -145,8 +149,8 @@ static int sql_for(const struct target_table *tt, enum run_kind kind, enum varia
     }
 }
 
-static int statement(struct lane *l, const struct target_table *tt, enum run_kind kind, enum variant v, const uint8_t *mask, sqlite3_stmt **out,
-                     struct err *e) {
+static int statement(struct lane *l, const struct target_table *tt, enum run_kind kind, enum variant v, const uint8_t *mask,
+                     sqlite3_stmt **out, struct err *e) {
     struct lane_stmt *at = &l->cache[0];
     struct buf b = BUF_INIT(MiB(1));
     const char *sql;
@@ -181,7 +185,8 @@ static int statement(struct lane *l, const struct target_table *tt, enum run_kin
 
 /* ---- rows ---- */
 
-static int bind_set(struct target_table *tt, sqlite3_stmt *s, const uint8_t *mask, bool keys, const struct value *after, int *at, struct err *e) {
+static int bind_set(struct target_table *tt, sqlite3_stmt *s, const uint8_t *mask, bool keys, const struct value *after, int *at,
+                    struct err *e) {
     for (uint16_t c = 0; c < tt->src->ncols; c++)
         if (sqt_sets(tt, mask, keys, c) && sqt_bind_value(tt, s, ++*at, c, &after[c], 0, after, e) < 0) return -1;
     return 0;
@@ -218,7 +223,8 @@ static int run_row(struct target_table *tt, sqlite3_stmt *s, const struct value 
 static int too_many(const struct target_table *tt, const struct value *id, int64_t n, struct err *e) {
     char key[300];
     sqt_row_key(tt, id, key, sizeof key);
-    err_set(e, CODE_CDC_KEY_MATCHED_MULTIPLE_ROWS, "one change of table '%s', row %s, matched %lld rows of the target", tt->label, key, (long long)n);
+    err_set(e, CODE_CDC_KEY_MATCHED_MULTIPLE_ROWS, "one change of table '%s', row %s, matched %lld rows of the target", tt->label, key,
+            (long long)n);
     err_mark(e, MARKER_KEY_SCOPED_WRITE_MATCHED_MULTIPLE_ROWS, MARKER_NONE);
     return err_hint(e, "the target's table lacks that unique key and holds duplicates; re-copy with --reset-target-data");
 }
@@ -237,7 +243,8 @@ static int upsert(struct lane *l, const struct run *r, const struct change *c, s
         res->rows++;
         return run_row(tt, s, c->after, &n, e);
     }
-    if (bind_set(tt, s, NULL, true, c->after, &at, e) < 0 || bind_key(tt, s, c->after, &at, e) < 0 || run_row(tt, s, c->after, &n, e) < 0) return -1;
+    if (bind_set(tt, s, NULL, true, c->after, &at, e) < 0 || bind_key(tt, s, c->after, &at, e) < 0 || run_row(tt, s, c->after, &n, e) < 0)
+        return -1;
     if (n > 1) return too_many(tt, c->after, n, e);
     res->rows++;
     if (n == 1) return 0;
@@ -247,7 +254,8 @@ static int upsert(struct lane *l, const struct run *r, const struct change *c, s
 }
 
 /* hop 7/8: one change becomes a row of the target; s is the run's statement. */
-static int run_change(struct lane *l, const struct run *r, const struct change *c, sqlite3_stmt *s, struct apply_result *res, struct err *e) {
+static int run_change(struct lane *l, const struct run *r, const struct change *c, sqlite3_stmt *s, struct apply_result *res,
+                      struct err *e) {
     struct target_table *tt = r->table;
     const struct value *id = identity_of(c);
     int at = 0;
@@ -286,11 +294,14 @@ static int truncate_table(struct lane *l, const struct target_table *tt, uint32_
     sqlite3_stmt *s = NULL;
     const char *sql;
     int rc = -1;
-    if (buf_adds(&b, "DELETE FROM main.", e) < 0 || text_ident(&b, tt->name, e) < 0 || !(sql = buf_str(&b, e)) || sq_exec(l->db, sql, e) < 0) goto out;
+    if (buf_adds(&b, "DELETE FROM main.", e) < 0 || text_ident(&b, tt->name, e) < 0 || !(sql = buf_str(&b, e)) ||
+        sq_exec(l->db, sql, e) < 0)
+        goto out;
     res->rows += (uint64_t)sqlite3_changes64(l->db);
     if (flags & TRUNCATE_RESTART_IDENTITY) {
         if (sqt_count(l->db, "sqlite/target_sequence_there", &there, e) < 0) goto out;
-        if (there && (sqt_named(l->db, "sqlite/target_sequence_restart", &s, e) < 0 || sqt_bind_str(s, ":name", tt->name, e) < 0 || sqt_done(s, e) < 0))
+        if (there && (sqt_named(l->db, "sqlite/target_sequence_restart", &s, e) < 0 || sqt_bind_str(s, ":name", tt->name, e) < 0 ||
+                      sqt_done(s, e) < 0))
             goto out;
     }
     rc = 0;

@@ -63,7 +63,9 @@ int sqt_loader_done(struct loader *l, uint32_t table, uint64_t *chunks, bool *wh
     bool row = false;
     *chunks = 0;
     *whole = false;
-    if (sqt_bind_str(l->done, ":stream_id", l->stream_id, e) < 0 || sqt_bind_i64(l->done, ":tbl", table, e) < 0 || sqt_step(l->done, &row, e) < 0) return -1;
+    if (sqt_bind_str(l->done, ":stream_id", l->stream_id, e) < 0 || sqt_bind_i64(l->done, ":tbl", table, e) < 0 ||
+        sqt_step(l->done, &row, e) < 0)
+        return -1;
     if (row) {
         *chunks = (uint64_t)sqlite3_column_int64(l->done, 0);
         *whole = sqlite3_column_int(l->done, 1) != 0;
@@ -95,7 +97,6 @@ int sqt_loader_begin(struct loader *l, struct target_table *tt, struct err *e) {
     return -1;
 }
 
-
 int sqt_loader_rows(struct loader *l, const struct value *rows, size_t nrows, struct err *e) {
     struct target_table *tt = l->tt;
     uint16_t ncols = tt->src->ncols;
@@ -121,8 +122,8 @@ int sqt_loader_commit(struct loader *l, uint32_t table, uint64_t chunks, bool wh
     bool was_whole;
     if (sqt_loader_done(l, table, &had, &was_whole, e) < 0) goto fail;
     if (was_whole || chunks < had || chunks > had + 1) {
-        err_set(e, CODE_MARK_MISMATCH, "table %u has %llu chunks%s, chunk %llu does not follow", table, (unsigned long long)had, was_whole ? ", the last included" : "",
-                (unsigned long long)chunks);
+        err_set(e, CODE_MARK_MISMATCH, "table %u has %llu chunks%s, chunk %llu does not follow", table, (unsigned long long)had,
+                was_whole ? ", the last included" : "", (unsigned long long)chunks);
         err_mark(e, MARKER_APPLY_MARK_MISMATCH, MARKER_NONE);
         goto fail;
     }

@@ -2,8 +2,8 @@
  *
  * DESIGN
  * 1. A commit of ours is on disk when it returns: WAL with synchronous=FULL, checked, on every connection.
- * 2. Rows come as the source has them: foreign keys are not enforced and no trigger fires in our sessions, since what the source's own triggers and
- *    cascades did stands in its log already. The application's sessions keep both.
+ * 2. Rows come as the source has them: foreign keys are not enforced and no trigger fires in our sessions, since what the source's own
+ *    triggers and cascades did stands in its log already. The application's sessions keep both.
  * 3. Only UTF-8 databases: SQLite would convert texts on their way into another encoding, and not every byte string survives that.
  * 4. There is one writer at a time: BEGIN IMMEDIATE waits for it, for at most a minute. */
 #include "drivers/sqlite/target.h"
@@ -51,8 +51,10 @@ static int session(sqlite3 *db, const char *path, struct err *e) {
         err_set_class(e, ERR_REFUSE, CODE_CONFIG, "target '%s' cannot be put into WAL mode: it stays in '%s'", path, answer);
         return err_hint(e, "end the programs that have it open, and put it on a local disk");
     }
-    if (sq_exec(db, "PRAGMA synchronous=FULL; PRAGMA recursive_triggers=OFF; PRAGMA cache_size=-32768; "
-                     "PRAGMA wal_autocheckpoint=16384; PRAGMA journal_size_limit=134217728", e) < 0)
+    if (sq_exec(db,
+                "PRAGMA synchronous=FULL; PRAGMA recursive_triggers=OFF; PRAGMA cache_size=-32768; "
+                "PRAGMA wal_autocheckpoint=16384; PRAGMA journal_size_limit=134217728",
+                e) < 0)
         return -1;
     if (pragma_text(db, "PRAGMA synchronous", answer, e) < 0) return -1;
     if (strcmp(answer, "2") != 0) return err_set(e, CODE_INTERNAL, "target '%s' does not take synchronous=FULL", path);

@@ -1,8 +1,8 @@
 /* A table made anew under its new shape, its rows moved over, inside the caller's transaction.
  *
  * DESIGN
- * 1. The old table steps aside under another name, so that the new one is made by the source's text to the letter; then it goes. Renames run in
- *    legacy mode: views, triggers and foreign keys of other tables that speak of the name mean the new table afterwards.
+ * 1. The old table steps aside under another name, so that the new one is made by the source's text to the letter; then it goes. Renames
+ *    run in legacy mode: views, triggers and foreign keys of other tables that speak of the name mean the new table afterwards.
  * 2. A value that the new column would store as another one refuses the change, and so does a row it forbids.
  * 3. The AUTOINCREMENT counter goes on; indexes and triggers that were there and are not the source's are made again. */
 #include <stdio.h>
@@ -16,8 +16,14 @@
 #define DDL_MAX MiB(4)
 #define ASIDE "sluice_aside"
 
-struct extra { char *name, *sql; bool trigger; };
-struct extras { struct extra *v; size_t n; };
+struct extra {
+    char *name, *sql;
+    bool trigger;
+};
+struct extras {
+    struct extra *v;
+    size_t n;
+};
 
 static void extras_free(struct extras *x) {
     for (size_t i = 0; i < x->n; i++) {
@@ -44,11 +50,17 @@ static int extras_read(sqlite3 *db, const struct shape_diff *d, const char *name
         bool trigger = strcmp((const char *)sqlite3_column_text(s, 0), "trigger") == 0;
         if (!trigger && (of_source(d->after, n) || of_source(d->before, n))) continue;
         struct extra *v = mem_resize(x->v, (x->n + 1) * sizeof *v, e);
-        if (!v) { rc = -1; break; }
+        if (!v) {
+            rc = -1;
+            break;
+        }
         x->v = v;
         v[x->n] = (struct extra){mem_strdup(n, e), mem_strdup((const char *)sqlite3_column_text(s, 2), e), trigger};
         x->n++;
-        if (!v[x->n - 1].name || !v[x->n - 1].sql) { rc = -1; break; }
+        if (!v[x->n - 1].name || !v[x->n - 1].sql) {
+            rc = -1;
+            break;
+        }
     }
 out:
     sqlite3_finalize(s);
@@ -58,7 +70,8 @@ out:
 static int extras_make(sqlite3 *db, const struct extras *x, const char *name, struct err *e) {
     for (size_t i = 0; i < x->n; i++)
         if (sq_exec(db, x->v[i].sql, e) < 0)
-            return err_wrap(e, "%s '%s' of table '%s' does not fit the table's new shape", x->v[i].trigger ? "trigger" : "index", x->v[i].name, name);
+            return err_wrap(e, "%s '%s' of table '%s' does not fit the table's new shape", x->v[i].trigger ? "trigger" : "index",
+                            x->v[i].name, name);
     return 0;
 }
 
@@ -93,14 +106,17 @@ static int keeps_values(sqlite3 *db, const struct shape_diff *d, const struct sh
         buf_reset(&b);
         buf_reset(&col);
         rc = -1;
-        if (text_ident(&col, was, e) < 0 || !(quoted = buf_str(&col, e)) || buf_adds(&b, "SELECT EXISTS(SELECT 1 FROM main.", e) < 0 || text_ident(&b, name, e) < 0 ||
-            buf_adds(&b, " WHERE ", e) < 0)
+        if (text_ident(&col, was, e) < 0 || !(quoted = buf_str(&col, e)) || buf_adds(&b, "SELECT EXISTS(SELECT 1 FROM main.", e) < 0 ||
+            text_ident(&b, name, e) < 0 || buf_adds(&b, " WHERE ", e) < 0)
             break;
         const char *hole = strstr(cond, "%s");
-        if (buf_add(&b, cond, (size_t)(hole - cond), e) < 0 || buf_adds(&b, quoted, e) < 0 || buf_adds(&b, hole + 2, e) < 0 || buf_addc(&b, ')', e) < 0 || !(sql = buf_str(&b, e))) break;
+        if (buf_add(&b, cond, (size_t)(hole - cond), e) < 0 || buf_adds(&b, quoted, e) < 0 || buf_adds(&b, hole + 2, e) < 0 ||
+            buf_addc(&b, ')', e) < 0 || !(sql = buf_str(&b, e)))
+            break;
         rc = sq_int(db, sql, &any, e);
         if (rc == 0 && any) {
-            err_set(e, CODE_SHAPE_CHANGED, "column '%s' of table '%s' became '%s', which would change values that are there", a->name, name, a->native);
+            err_set(e, CODE_SHAPE_CHANGED, "column '%s' of table '%s' became '%s', which would change values that are there", a->name, name,
+                    a->native);
             rc = sqt_shape_refused(d->after, e);
         }
     }
@@ -166,7 +182,9 @@ static int step_aside(sqlite3 *db, const char *name, struct err *e) {
     struct buf b = BUF_INIT(KiB(64));
     const char *sql;
     int rc = -1;
-    if (buf_adds(&b, "ALTER TABLE main.", e) == 0 && text_ident(&b, name, e) == 0 && buf_adds(&b, " RENAME TO " ASIDE, e) == 0 && (sql = buf_str(&b, e))) rc = sq_exec(db, sql, e);
+    if (buf_adds(&b, "ALTER TABLE main.", e) == 0 && text_ident(&b, name, e) == 0 && buf_adds(&b, " RENAME TO " ASIDE, e) == 0 &&
+        (sql = buf_str(&b, e)))
+        rc = sq_exec(db, sql, e);
     buf_free(&b);
     return rc;
 }
@@ -180,7 +198,9 @@ int sqt_rebuild(sqlite3 *db, const struct shape_diff *d, const char *name, struc
     if (sq_table_shape(db, SQ_NS, name, &old, e) < 0 || !old || extras_read(db, d, name, &x, e) < 0 || counter(db, name, &seq, e) < 0 ||
         keeps_values(db, d, old, name, e) < 0)
         goto out;
-    if (step_aside(db, name, e) < 0 || sqt_create_in(db, d->after, name, e) < 0 || move_rows(db, d, old, name, e) < 0 || sq_exec(db, "DROP TABLE main." ASIDE, e) < 0) goto out;
+    if (step_aside(db, name, e) < 0 || sqt_create_in(db, d->after, name, e) < 0 || move_rows(db, d, old, name, e) < 0 ||
+        sq_exec(db, "DROP TABLE main." ASIDE, e) < 0)
+        goto out;
     if (seq >= 0 && sqt_sequence_forward(db, name, seq, e) < 0) goto out;
     if (extras_make(db, &x, name, e) < 0) {
         sqt_shape_refused(d->after, e);

@@ -1,8 +1,9 @@
 /* The control tables on the target: the stream's state row, its lanes and its copy marks.
  *
  * DESIGN
- * 1. One stream, one writer: every write transaction of ours looks at the epoch first, and takeover raises it in the state row and all lane rows in
- *    one transaction, which BEGIN IMMEDIATE makes wait for transactions in flight. A former writer gets CODE_FENCED and writes nothing.
+ * 1. One stream, one writer: every write transaction of ours looks at the epoch first, and takeover raises it in the state row and all lane
+ *    rows in one transaction, which BEGIN IMMEDIATE makes wait for transactions in flight. A former writer gets CODE_FENCED and writes
+ *    nothing.
  * 2. An epoch only grows, also over a state row that was removed and written anew while lanes stayed.
  * 3. A file that was never written by us has no control table, and reading it creates none. */
 #include <stdio.h>
@@ -40,7 +41,8 @@ static int format_check(sqlite3 *db, struct err *e) {
         rc = err_set(e, CODE_FORMAT_UNSUPPORTED, "the target's table 'sluice_cdc_meta' names no format");
     sqlite3_finalize(s);
     if (rc < 0 || format <= TARGET_FORMAT) return rc;
-    err_set(e, CODE_FORMAT_UNSUPPORTED, "the target's control tables have format %lld, this binary knows %d", (long long)format, TARGET_FORMAT);
+    err_set(e, CODE_FORMAT_UNSUPPORTED, "the target's control tables have format %lld, this binary knows %d", (long long)format,
+            TARGET_FORMAT);
     return err_hint(e, "use the newer sluice that wrote them");
 }
 
@@ -88,7 +90,8 @@ static int state_get(sqlite3 *db, const char *stream_id, struct target_state *st
     if (rc == 0 && *found) state_fill(s, st);
     sqlite3_finalize(s);
     if (rc == 0 && *found && st->format > TARGET_FORMAT)
-        return err_set(e, CODE_FORMAT_UNSUPPORTED, "stream '%s' on the target has format %d, this binary knows %d", stream_id, st->format, TARGET_FORMAT);
+        return err_set(e, CODE_FORMAT_UNSUPPORTED, "stream '%s' on the target has format %d, this binary knows %d", stream_id, st->format,
+                       TARGET_FORMAT);
     return rc;
 }
 

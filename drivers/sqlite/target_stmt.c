@@ -1,8 +1,8 @@
 /* Statements of the target, and SQLite's errors as ours.
  *
  * DESIGN
- * 1. A constraint that a row breaks is told apart by SQLite's extended code: a unique key is CODE_UNIQUE_CONFLICT (the window may be replayed in
- *    source order), everything else CODE_CONSTRAINT. The rolled back transaction leaves the connection usable.
+ * 1. A constraint that a row breaks is told apart by SQLite's extended code: a unique key is CODE_UNIQUE_CONFLICT (the window may be
+ *    replayed in source order), everything else CODE_CONSTRAINT. The rolled back transaction leaves the connection usable.
  * 2. A statement that comes out of a chain is one statement: text behind it is refused, never run. */
 #include <stdio.h>
 #include <string.h>
@@ -25,7 +25,8 @@ int sqt_prepare(sqlite3 *db, const char *sql, sqlite3_stmt **s, struct err *e) {
         snprintf(doing, sizeof doing, "cannot prepare '%.120s'", sql);
         return sqt_err(db, doing, e);
     }
-    while (tail && (*tail == ' ' || *tail == '\n' || *tail == '\t' || *tail == '\r' || *tail == ';')) tail++;
+    while (tail && (*tail == ' ' || *tail == '\n' || *tail == '\t' || *tail == '\r' || *tail == ';'))
+        tail++;
     if (*s && (!tail || !*tail)) return 0;
     sqlite3_finalize(*s);
     *s = NULL;

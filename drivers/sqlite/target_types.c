@@ -1,11 +1,12 @@
 /* Which column of another engine is what here.
  *
  * DESIGN
- * 1. Every value comes back exactly: the declared type's affinity never converts what we store. Decimals, dates, times, uuids and JSON are text
- *    under names with TEXT affinity ("DECIMAL_TEXT(12,2)"), which a later reading of this file as a source maps back.
- * 2. bool is INTEGER 0 or 1 in a column declared BOOLEAN; integers are INTEGER; floats are REAL, so NaN and -0 have no place and are refused
- *    one by one.
- * 3. Of a SQLite source every value keeps its storage class; the same declared type has the same affinity, under which it is a fixed point. */
+ * 1. Every value comes back exactly: the declared type's affinity never converts what we store. Decimals, dates, times, uuids and JSON are
+ *    text under names with TEXT affinity ("DECIMAL_TEXT(12,2)"), which a later reading of this file as a source maps back.
+ * 2. bool is INTEGER 0 or 1 in a column declared BOOLEAN; integers are INTEGER; floats are REAL, so NaN and -0 have no place and are
+ *    refused one by one.
+ * 3. Of a SQLite source every value keeps its storage class; the same declared type has the same affinity, under which it is a fixed point.
+ */
 #include <stdio.h>
 #include <string.h>
 
@@ -65,7 +66,8 @@ static char lower(char c) {
 }
 
 bool sqt_name_same(const char *a, const char *b) {
-    while (*a && lower(*a) == lower(*b)) a++, b++;
+    while (*a && lower(*a) == lower(*b))
+        a++, b++;
     return lower(*a) == lower(*b);
 }
 

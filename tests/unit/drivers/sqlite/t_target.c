@@ -25,11 +25,14 @@ static void control_tables(void) {
     st.epoch = 3;
     ok(T->state_write(t, &st, &e) == 0, "state_write inserts");
     ok(T->state_read(t, "app", &got, &found, &e) == 0 && !found, "stream ids are compared bytewise");
-    ok(T->state_read(t, "App", &got, &found, &e) == 0 && found && got.seq == 7 && got.epoch == 3 && got.format == 1 && strcmp(got.detail, st.detail) == 0 &&
-           strcmp(got.link_id, st.link_id) == 0 && got.updated_us > 0, "state_read gives what was written");
+    ok(T->state_read(t, "App", &got, &found, &e) == 0 && found && got.seq == 7 && got.epoch == 3 && got.format == 1 &&
+           strcmp(got.detail, st.detail) == 0 && strcmp(got.link_id, st.link_id) == 0 && got.updated_us > 0,
+       "state_read gives what was written");
     st.seq = 8;
-    ok(T->state_write(t, &st, &e) == 0 && T->state_read(t, "App", &got, &found, &e) == 0 && got.seq == 8, "state_write updates in its epoch");
-    ok(T->stop_request(t, "App", 55, &e) == 0 && T->state_write(t, &st, &e) == 0 && T->state_read(t, "App", &got, &found, &e) == 0 && got.stop_requested_us == 55,
+    ok(T->state_write(t, &st, &e) == 0 && T->state_read(t, "App", &got, &found, &e) == 0 && got.seq == 8,
+       "state_write updates in its epoch");
+    ok(T->stop_request(t, "App", 55, &e) == 0 && T->state_write(t, &st, &e) == 0 && T->state_read(t, "App", &got, &found, &e) == 0 &&
+           got.stop_requested_us == 55,
        "a stop survives state_write");
     ok(T->stop_request(t, "nobody", 55, &e) == -1 && e.code == CODE_STREAM_UNKNOWN, "a stop of an unknown stream is an error");
     got = st;
@@ -68,12 +71,17 @@ static void own_tables(void) {
     struct target *t = fx_target();
     struct target_state st = fx_state(t);
     static const char ddl[] =
-        "CREATE TABLE [odd name](id INTEGER PRIMARY KEY AUTOINCREMENT, a STRING, b TEXT COLLATE NOCASE DEFAULT 'x', c NUMERIC(10,2), d, e BLOB, f REAL, g BOOLEAN, "
-        "h DATE, j JSON, k DECIMAL_TEXT(12,2), gen INT GENERATED ALWAYS AS (id*2) VIRTUAL, CHECK(id <> 99), FOREIGN KEY(g) REFERENCES nowhere(x));"
+        "CREATE TABLE [odd name](id INTEGER PRIMARY KEY AUTOINCREMENT, a STRING, b TEXT COLLATE NOCASE DEFAULT 'x', c NUMERIC(10,2), d, e "
+        "BLOB, f REAL, g BOOLEAN, "
+        "h DATE, j JSON, k DECIMAL_TEXT(12,2), gen INT GENERATED ALWAYS AS (id*2) VIRTUAL, CHECK(id <> 99), FOREIGN KEY(g) REFERENCES "
+        "nowhere(x));"
         "CREATE UNIQUE INDEX odd_b ON [odd name](b) WHERE b > 'm'; CREATE INDEX odd_c ON [odd name](c DESC, lower(a));"
-        "INSERT INTO [odd name](id,a,b,c,d,e,f,g,h,j,k) VALUES(1,'15E2621','15E2621','007',9e999,x'00ff',1.5,1,'2026-01-31','{\"a\":1}','12.50'),"
-        "(2,'0x10','a'||char(0)||'b',1.25,-9223372036854775808,'text',0.1,0,'x','not json','abc'),(3,1,'',1e300,'',x'',-9e999,7,x'01',5,12),"
-        "(4,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL),(5,cast(x'ff' as text),cast(x'c328' as text),9223372036854775807,0.1,3,3,'t',20260131,1.5,x'ff');"
+        "INSERT INTO [odd name](id,a,b,c,d,e,f,g,h,j,k) "
+        "VALUES(1,'15E2621','15E2621','007',9e999,x'00ff',1.5,1,'2026-01-31','{\"a\":1}','12.50'),"
+        "(2,'0x10','a'||char(0)||'b',1.25,-9223372036854775808,'text',0.1,0,'x','not "
+        "json','abc'),(3,1,'',1e300,'',x'',-9e999,7,x'01',5,12),"
+        "(4,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL),(5,cast(x'ff' as text),cast(x'c328' as "
+        "text),9223372036854775807,0.1,3,3,'t',20260131,1.5,x'ff');"
         "UPDATE sqlite_sequence SET seq=41;";
     struct shape *s = fx_source_shape(ddl, "odd name", NULL);
     struct value *rows = fx_source_rows(s, &n);
@@ -81,11 +89,14 @@ static void own_tables(void) {
     ok(T->compatible(t, s, NULL, &e) == 0, "every SQLite table can be carried");
     int rc = fx_load(t, &st, s, rows, n, &e);
     ok(rc == 0, "load: %s", e.msg);
-    const char *q = "SELECT id,a,typeof(a),hex(b),typeof(b),c,typeof(c),d,typeof(d),hex(e),typeof(e),f,typeof(f),g,typeof(g),hex(h),typeof(h),hex(j),typeof(j),k,typeof(k),gen FROM \"odd name\" ORDER BY id";
+    const char *q = "SELECT "
+                    "id,a,typeof(a),hex(b),typeof(b),c,typeof(c),d,typeof(d),hex(e),typeof(e),f,typeof(f),g,typeof(g),hex(h),typeof(h),hex("
+                    "j),typeof(j),k,typeof(k),gen FROM \"odd name\" ORDER BY id";
     is_str(fx_rows(q), fx_rows_in(fx_source, q), "every value and storage class is the source's");
     const char *sch = "SELECT type,name,tbl_name,sql FROM sqlite_schema WHERE tbl_name='odd name' ORDER BY name";
     is_str(fx_rows(sch), fx_rows_in(fx_source, sch), "so is the schema, to the letter");
-    ok(T->table_finish(t, s, "main", s->name, 0, NULL, NULL, &e) == 0 && T->table_finish(t, s, "main", s->name, 1, NULL, NULL, &e) == 0, "table_finish is repeatable");
+    ok(T->table_finish(t, s, "main", s->name, 0, NULL, NULL, &e) == 0 && T->table_finish(t, s, "main", s->name, 1, NULL, NULL, &e) == 0,
+       "table_finish is repeatable");
     struct object seq = {.kind = OBJECT_SEQUENCE, .ns = "main", .name = "odd name", .value = 41, .is_called = true};
     ok(T->sequence_set(t, &seq, "main", &e) == 0, "sequence_set");
     seq.value = 7;
@@ -102,12 +113,14 @@ static void own_tables(void) {
     shape_free(d);
     d = NULL;
     ok(T->table_shape(t, "main", "odd name", &d, &e) == 0 && !d, "gone");
-    ok(T->table_create(t, s, "sales", "odd name", &e) == -1 && e.code == CODE_CONFIG && strstr(e.hint, "--map-schema"), "another namespace is refused with the way out");
+    ok(T->table_create(t, s, "sales", "odd name", &e) == -1 && e.code == CODE_CONFIG && strstr(e.hint, "--map-schema"),
+       "another namespace is refused with the way out");
     ok(T->table_create(t, s, "main", "renamed", &e) == 0, "a table can be made under another name");
     ok(T->table_finish(t, s, "main", "renamed", 0, NULL, NULL, &e) == 0, "and its indexes");
     is_str(fx_rows("SELECT tbl_name FROM sqlite_schema WHERE name='odd_b'"), "renamed", "on that table");
     shape_free(s);
-    s = fx_source_shape("CREATE TABLE w(v TEXT, b INT, a TEXT, PRIMARY KEY(a,b)) WITHOUT ROWID, STRICT; INSERT INTO w VALUES('one',1,'p')", "w", NULL);
+    s = fx_source_shape("CREATE TABLE w(v TEXT, b INT, a TEXT, PRIMARY KEY(a,b)) WITHOUT ROWID, STRICT; INSERT INTO w VALUES('one',1,'p')",
+                        "w", NULL);
     rows = fx_source_rows(s, &n);
     s->table = 2;
     ok(fx_load(t, &st, s, rows, n, &e) == 0, "WITHOUT ROWID, STRICT");
@@ -125,11 +138,16 @@ static void own_tables(void) {
 }
 
 static const struct fx_col pg_cols[] = {
-    {"id", "integer", LT_INT32, true, NULL, 1, EQ_BYTES, 0, 0},   {"b", "boolean", LT_BOOL, false, "true", 2, EQ_BYTES, 0, 0},
-    {"n", "numeric(12,2)", LT_NUMERIC, false, "0", 3, EQ_NUMERIC, 12, 2}, {"f", "double precision", LT_FLOAT8, false, "'-1.5'::double precision", 4, EQ_NUMERIC, 0, 0},
-    {"t", "text", LT_TEXT, true, "'it''s'::text", 5, EQ_BYTES, 0, 0}, {"y", "bytea", LT_BYTES, false, "'\\xff'::bytea", 6, EQ_BYTES, 0, 0},
-    {"d", "date", LT_DATE, false, "'2020-01-01'::date", 7, EQ_BYTES, 0, 0}, {"ts", "timestamp with time zone", LT_TIMESTAMPTZ, false, "now()", 8, EQ_BYTES, 0, 0},
-    {"u", "uuid", LT_UUID, false, NULL, 9, EQ_BYTES, 0, 0},       {"j", "jsonb", LT_JSONB, false, "'{}'::jsonb", 10, EQ_BYTES, 0, 0},
+    {"id", "integer", LT_INT32, true, NULL, 1, EQ_BYTES, 0, 0},
+    {"b", "boolean", LT_BOOL, false, "true", 2, EQ_BYTES, 0, 0},
+    {"n", "numeric(12,2)", LT_NUMERIC, false, "0", 3, EQ_NUMERIC, 12, 2},
+    {"f", "double precision", LT_FLOAT8, false, "'-1.5'::double precision", 4, EQ_NUMERIC, 0, 0},
+    {"t", "text", LT_TEXT, true, "'it''s'::text", 5, EQ_BYTES, 0, 0},
+    {"y", "bytea", LT_BYTES, false, "'\\xff'::bytea", 6, EQ_BYTES, 0, 0},
+    {"d", "date", LT_DATE, false, "'2020-01-01'::date", 7, EQ_BYTES, 0, 0},
+    {"ts", "timestamp with time zone", LT_TIMESTAMPTZ, false, "now()", 8, EQ_BYTES, 0, 0},
+    {"u", "uuid", LT_UUID, false, NULL, 9, EQ_BYTES, 0, 0},
+    {"j", "jsonb", LT_JSONB, false, "'{}'::jsonb", 10, EQ_BYTES, 0, 0},
 };
 
 static void other_tables(void) {
@@ -139,22 +157,32 @@ static void other_tables(void) {
     struct shape *s = fx_pg_shape("t", pg_cols, 10, 1, 4), *d = NULL;
     ok(T->compatible(t, s, NULL, &e) == 0, "the ten types are carried");
     struct value *rows = arena_zalloc(fx_arena, 30 * sizeof *rows, &e);
-    memcpy(rows, VALS("1", "t", "19.90", "Infinity", "a", "\\x00ff", "infinity", "2026-01-31 12:00:00.5+00", "01234567-89ab-cdef-0123-456789abcdef", "{\"a\": 1.0}"), 10 * sizeof *rows);
+    memcpy(rows,
+           VALS("1", "t", "19.90", "Infinity", "a", "\\x00ff", "infinity", "2026-01-31 12:00:00.5+00",
+                "01234567-89ab-cdef-0123-456789abcdef", "{\"a\": 1.0}"),
+           10 * sizeof *rows);
     memcpy(rows + 10, VALS("-2147483648", "f", "NaN", "1e-320", "b", "\\x", "0001-01-01 BC", "-infinity", NULL, "1"), 10 * sizeof *rows);
     memcpy(rows + 20, VALS("3", NULL, NULL, "0.1", "", NULL, NULL, NULL, NULL, NULL), 10 * sizeof *rows);
     int rc = fx_load(t, &st, s, rows, 3, &e);
     ok(rc == 0, "load: %s", e.msg);
     is_str(fx_rows("SELECT id,b,n,f,t,hex(y),d,ts,u,j FROM t ORDER BY id"),
-           "-2147483648|0|NaN|9.99988867182683e-321|b||0001-01-01 BC|-infinity|~|1 1|1|19.90|Inf|a|00FF|infinity|2026-01-31 12:00:00.5+00|01234567-89ab-cdef-0123-456789abcdef|{\"a\": 1.0} "
-           "3|~|~|0.1|||~|~|~|~", "values in canonical text");
-    is_str(fx_rows("SELECT group_concat(DISTINCT typeof(n)||typeof(j)||typeof(d)) FROM t WHERE id<>3"), "texttexttext", "decimals, dates and JSON are text");
+           "-2147483648|0|NaN|9.99988867182683e-321|b||0001-01-01 BC|-infinity|~|1 1|1|19.90|Inf|a|00FF|infinity|2026-01-31 "
+           "12:00:00.5+00|01234567-89ab-cdef-0123-456789abcdef|{\"a\": 1.0} "
+           "3|~|~|0.1|||~|~|~|~",
+           "values in canonical text");
+    is_str(fx_rows("SELECT group_concat(DISTINCT typeof(n)||typeof(j)||typeof(d)) FROM t WHERE id<>3"), "texttexttext",
+           "decimals, dates and JSON are text");
     is_str(fx_rows("SELECT group_concat(name||' '||type||' '||\"notnull\"||' '||ifnull(dflt_value,'-'),', ') FROM pragma_table_info('t')"),
-           "id INTEGER 1 -, b BOOLEAN 0 1, n DECIMAL_TEXT(12,2) 0 '0.00', f REAL 0 -1.5, t TEXT 1 'it''s', y BLOB 0 x'ff', d DATE_TEXT 0 '2020-01-01', ts TIMESTAMPTZ_TEXT 0 -, u UUID_TEXT 0 -, "
-           "j JSONB_TEXT 0 '{}'", "declared types and literal defaults; what computes is left out");
-    is_str(fx_rows("SELECT name FROM pragma_index_list('t')"), "t_t_key", "the unique key came after the rows, the primary key is the rowid");
+           "id INTEGER 1 -, b BOOLEAN 0 1, n DECIMAL_TEXT(12,2) 0 '0.00', f REAL 0 -1.5, t TEXT 1 'it''s', y BLOB 0 x'ff', d DATE_TEXT 0 "
+           "'2020-01-01', ts TIMESTAMPTZ_TEXT 0 -, u UUID_TEXT 0 -, "
+           "j JSONB_TEXT 0 '{}'",
+           "declared types and literal defaults; what computes is left out");
+    is_str(fx_rows("SELECT name FROM pragma_index_list('t')"), "t_t_key",
+           "the unique key came after the rows, the primary key is the rowid");
     ok(T->table_shape(t, "main", "t", &d, &e) == 0 && d, "shape of what was made");
     ok(T->compatible(t, s, d, &e) == 0 && T->keys_check(t, s, d, &e) == 0, "which fits its source: %s", e.msg);
-    ok(d->cols[2].type == LT_NUMERIC && d->cols[6].type == LT_DATE && d->cols[7].type == LT_TIMESTAMPTZ && d->cols[8].type == LT_UUID && d->cols[9].type == LT_JSON && d->cols[1].type == LT_BOOL,
+    ok(d->cols[2].type == LT_NUMERIC && d->cols[6].type == LT_DATE && d->cols[7].type == LT_TIMESTAMPTZ && d->cols[8].type == LT_UUID &&
+           d->cols[9].type == LT_JSON && d->cols[1].type == LT_BOOL,
        "and reads back as the same logical types");
     shape_free(d);
 
@@ -166,11 +194,19 @@ static void other_tables(void) {
     ok(T->loader_done(l, 1, &chunks, &whole, &e) == 0 && chunks == 1 && whole, "the copy mark is there");
     ok(!T->loader_raw(l, tt, ROWS_COPY_TEXT), "no raw blocks");
     ok(T->loader_begin(l, tt, &e) == 0 && T->loader_rows(l, VALS("9", "t", NULL, "NaN", "n", NULL, NULL, NULL, NULL, NULL), 1, &e) == -1 &&
-           e.code == CODE_VALUE_UNREPRESENTABLE && strstr(e.msg, "public.t") && strstr(e.msg, "(id=9)") && strstr(e.msg, "'f'"), "NaN is refused with table, key and column");
-    ok(T->loader_begin(l, tt, &e) == 0 && T->loader_rows(l, VALS("9", "t", NULL, "-0", "n", NULL, NULL, NULL, NULL, NULL), 1, &e) == -1 && e.code == CODE_VALUE_UNREPRESENTABLE, "so is -0");
-    ok(T->loader_begin(l, tt, &e) == 0 && T->loader_rows(l, VALS("3", "t", NULL, "1", "n", NULL, NULL, NULL, NULL, NULL), 1, &e) == -1 && e.code == CODE_UNIQUE_CONFLICT, "a key twice");
-    ok(T->loader_begin(l, tt, &e) == 0 && T->loader_rows(l, VALS("8", "t", NULL, "1", "n", NULL, NULL, NULL, NULL, NULL), 1, &e) == 0 && T->loader_commit(l, 2, 1, false, &e) == 0, "the loader goes on behind it");
-    ok(T->loader_begin(l, tt, &e) == 0 && T->loader_commit(l, 2, 3, false, &e) == -1 && e.code == CODE_MARK_MISMATCH, "a chunk is left out: refused");
+           e.code == CODE_VALUE_UNREPRESENTABLE && strstr(e.msg, "public.t") && strstr(e.msg, "(id=9)") && strstr(e.msg, "'f'"),
+       "NaN is refused with table, key and column");
+    ok(T->loader_begin(l, tt, &e) == 0 && T->loader_rows(l, VALS("9", "t", NULL, "-0", "n", NULL, NULL, NULL, NULL, NULL), 1, &e) == -1 &&
+           e.code == CODE_VALUE_UNREPRESENTABLE,
+       "so is -0");
+    ok(T->loader_begin(l, tt, &e) == 0 && T->loader_rows(l, VALS("3", "t", NULL, "1", "n", NULL, NULL, NULL, NULL, NULL), 1, &e) == -1 &&
+           e.code == CODE_UNIQUE_CONFLICT,
+       "a key twice");
+    ok(T->loader_begin(l, tt, &e) == 0 && T->loader_rows(l, VALS("8", "t", NULL, "1", "n", NULL, NULL, NULL, NULL, NULL), 1, &e) == 0 &&
+           T->loader_commit(l, 2, 1, false, &e) == 0,
+       "the loader goes on behind it");
+    ok(T->loader_begin(l, tt, &e) == 0 && T->loader_commit(l, 2, 3, false, &e) == -1 && e.code == CODE_MARK_MISMATCH,
+       "a chunk is left out: refused");
     ok(T->takeover(t, &st, &e) == 0, "takeover");
     ok(T->loader_begin(l, tt, &e) == -1 && e.code == CODE_FENCED, "the loader is fenced");
     T->loader_close(l);

@@ -39,10 +39,13 @@ static const char *mark(void) {
 }
 
 /* A SQLite source's table before and after; rows are on the target when it changes. Ends with the source's own schema. */
-static void own(const char *what, const char *before, const char *ids_b, const char *rows, const char *change_sql, const char *ids_a, const char *name_after, const char *want, bool fast) {
+static void own(const char *what, const char *before, const char *ids_b, const char *rows, const char *change_sql, const char *ids_a,
+                const char *name_after, const char *want, bool fast) {
     int64_t b[8] = {0}, a[8] = {0};
-    for (int i = 0; ids_b[i]; i++) b[i] = ids_b[i] - '0';
-    for (int i = 0; ids_a[i]; i++) a[i] = ids_a[i] - '0';
+    for (int i = 0; ids_b[i]; i++)
+        b[i] = ids_b[i] - '0';
+    for (int i = 0; ids_a[i]; i++)
+        a[i] = ids_a[i] - '0';
     char sql[2000], other[200];
     begin();
     struct shape *sb = fx_source_shape(before, "t", b);
@@ -50,19 +53,24 @@ static void own(const char *what, const char *before, const char *ids_b, const c
     struct shape *sa = fx_source_shape(sql, name_after, a);
     fx_sql(before);
     fx_sql(rows);
-    snprintf(other, sizeof other, "CREATE VIEW vw AS SELECT 1; CREATE TABLE rel(tid REFERENCES t(id)); CREATE TRIGGER trg AFTER INSERT ON t BEGIN SELECT 1; END; CREATE INDEX theirs ON t(id);");
+    snprintf(other, sizeof other,
+             "CREATE VIEW vw AS SELECT 1; CREATE TABLE rel(tid REFERENCES t(id)); CREATE TRIGGER trg AFTER INSERT ON t BEGIN SELECT 1; "
+             "END; CREATE INDEX theirs ON t(id);");
     fx_sql(other);
     int rc = change(sb, sa);
     ok(rc == 0, "%s: %s", what, e.msg);
     snprintf(sql, sizeof sql, "SELECT * FROM \"%s\"", name_after);
     is_str(fx_rows(sql), want, what);
     struct shape *d = NULL;
-    ok(T->table_shape(t, "main", name_after, &d, &e) == 0 && d && d->ncols == sa->ncols && T->compatible(t, sa, d, &e) == 0 && T->keys_check(t, sa, d, &e) == 0, "%s: the shape fits", what);
+    ok(T->table_shape(t, "main", name_after, &d, &e) == 0 && d && d->ncols == sa->ncols && T->compatible(t, sa, d, &e) == 0 &&
+           T->keys_check(t, sa, d, &e) == 0,
+       "%s: the shape fits", what);
     if (!fast) {
         snprintf(sql, sizeof sql, "SELECT sql FROM sqlite_schema WHERE name='%s'", name_after);
         is_str(fx_rows(sql), fx_rows_in(fx_source, sql), what);
     }
-    is_str(fx_rows("SELECT group_concat(name) FROM (SELECT name FROM sqlite_schema WHERE name IN ('trg','theirs','vw') ORDER BY 1)"), "theirs,trg,vw", "what the owner added stays");
+    is_str(fx_rows("SELECT group_concat(name) FROM (SELECT name FROM sqlite_schema WHERE name IN ('trg','theirs','vw') ORDER BY 1)"),
+           "theirs,trg,vw", "what the owner added stays");
     is_str(mark(), "1", "the mark came with it");
     shape_free(d);
     shape_free(sa);
@@ -74,21 +82,31 @@ static void own_changes(void) {
     const char *base = "CREATE TABLE t(id INTEGER PRIMARY KEY AUTOINCREMENT, a TEXT, b INT); CREATE INDEX t_b ON t(b)";
     const char *rows = "INSERT INTO t VALUES(1,'x',10),(5,NULL,20)";
     own("add column", base, "123", rows, "ALTER TABLE t ADD COLUMN c text collate nocase", "1234", "t", "1|x|10|~ 5|~|20|~", true);
-    own("add two, one with a default", base, "123", rows, "ALTER TABLE t ADD c DEFAULT 2 CHECK(c<9); ALTER TABLE t ADD d NUMERIC(9,2) NOT NULL DEFAULT '1,2)'", "12345", "t", "1|x|10|2|1,2) 5|~|20|2|1,2)", true);
+    own("add two, one with a default", base, "123", rows,
+        "ALTER TABLE t ADD c DEFAULT 2 CHECK(c<9); ALTER TABLE t ADD d NUMERIC(9,2) NOT NULL DEFAULT '1,2)'", "12345", "t",
+        "1|x|10|2|1,2) 5|~|20|2|1,2)", true);
     own("drop column", base, "123", rows, "ALTER TABLE t DROP COLUMN a", "13", "t", "1|10 5|20", true);
     own("drop an indexed column", base, "123", rows, "DROP INDEX t_b; ALTER TABLE t DROP COLUMN b", "12", "t", "1|x 5|~", true);
     own("rename column", base, "123", rows, "ALTER TABLE t RENAME COLUMN b TO \"b b\"", "123", "t", "1|x|10 5|~|20", true);
     own("rename table", base, "123", rows, "ALTER TABLE t RENAME TO u", "123", "u", "1|x|10 5|~|20", true);
-    own("names move along a chain", base, "123", rows, "ALTER TABLE t RENAME COLUMN a TO z; ALTER TABLE t RENAME COLUMN b TO a", "123", "t", "1|x|10 5|~|20", true);
+    own("names move along a chain", base, "123", rows, "ALTER TABLE t RENAME COLUMN a TO z; ALTER TABLE t RENAME COLUMN b TO a", "123", "t",
+        "1|x|10 5|~|20", true);
     own("new index", base, "123", rows, "CREATE UNIQUE INDEX t_u ON t(a, b DESC)", "123", "t", "1|x|10 5|~|20", true);
     own("changed index", base, "123", rows, "DROP INDEX t_b; CREATE INDEX t_b ON t(b, a)", "123", "t", "1|x|10 5|~|20", true);
     /* what ALTER TABLE cannot say: made anew, to the letter */
     own("NOT NULL and a check", base, "123", "INSERT INTO t VALUES(1,'x',10),(5,'',20)",
-        "CREATE TABLE n(id INTEGER PRIMARY KEY AUTOINCREMENT, a TEXT NOT NULL CHECK(a<>'q'), b INT); INSERT INTO n SELECT * FROM t; DROP TABLE t; ALTER TABLE n RENAME TO t", "123", "t", "1|x|10 5||20", false);
-    own("another order, a column in the middle", base, "123", rows, "DROP TABLE t; CREATE TABLE t(b INT, mid TEXT, a TEXT, id INTEGER PRIMARY KEY)", "3421", "t", "10|~|x|1 20|~|~|5", false);
-    own("stored generated column", base, "123", rows, "DROP TABLE t; CREATE TABLE t(id INTEGER PRIMARY KEY, a TEXT, b INT, g INT GENERATED ALWAYS AS (b*2) STORED)", "1234", "t", "1|x|10|20 5|~|20|40", false);
-    own("integers become text", base, "123", rows, "DROP TABLE t; CREATE TABLE t(id INTEGER PRIMARY KEY, a TEXT, b TEXT)", "123", "t", "1|x|10 5|~|20", false);
-    own("a key on another column", base, "123", rows, "DROP TABLE t; CREATE TABLE t(id INT, a TEXT, b INTEGER PRIMARY KEY) ", "123", "t", "1|x|10 5|~|20", false);
+        "CREATE TABLE n(id INTEGER PRIMARY KEY AUTOINCREMENT, a TEXT NOT NULL CHECK(a<>'q'), b INT); INSERT INTO n SELECT * FROM t; DROP "
+        "TABLE t; ALTER TABLE n RENAME TO t",
+        "123", "t", "1|x|10 5||20", false);
+    own("another order, a column in the middle", base, "123", rows,
+        "DROP TABLE t; CREATE TABLE t(b INT, mid TEXT, a TEXT, id INTEGER PRIMARY KEY)", "3421", "t", "10|~|x|1 20|~|~|5", false);
+    own("stored generated column", base, "123", rows,
+        "DROP TABLE t; CREATE TABLE t(id INTEGER PRIMARY KEY, a TEXT, b INT, g INT GENERATED ALWAYS AS (b*2) STORED)", "1234", "t",
+        "1|x|10|20 5|~|20|40", false);
+    own("integers become text", base, "123", rows, "DROP TABLE t; CREATE TABLE t(id INTEGER PRIMARY KEY, a TEXT, b TEXT)", "123", "t",
+        "1|x|10 5|~|20", false);
+    own("a key on another column", base, "123", rows, "DROP TABLE t; CREATE TABLE t(id INT, a TEXT, b INTEGER PRIMARY KEY) ", "123", "t",
+        "1|x|10 5|~|20", false);
 }
 
 static void own_details(void) {
@@ -102,23 +120,28 @@ static void own_details(void) {
     ok(change(sa, sb) == 0, "and back");
     fx_sql("INSERT INTO t VALUES(2,'05')");
     const char *before = schema();
-    ok(change(sb, sa) == -1 && e.marker == MARKER_SCHEMA_CHANGE_REFUSED && strstr(e.msg, "'v'"), "a text that would become a number refuses it");
+    ok(change(sb, sa) == -1 && e.marker == MARKER_SCHEMA_CHANGE_REFUSED && strstr(e.msg, "'v'"),
+       "a text that would become a number refuses it");
     is_str(schema(), before, "nothing changed");
     is_str(mark(), "2", "nor did the mark");
     shape_free(sa);
     sa = fx_source_shape("CREATE TABLE t(id INTEGER PRIMARY KEY AUTOINCREMENT, v NOT NULL)", "t", ids);
     fx_sql("INSERT INTO t VALUES(3,NULL)");
-    ok(change(sb, sa) == -1 && e.marker == MARKER_SCHEMA_CHANGE_REFUSED && e.code == CODE_SHAPE_CHANGED, "a NULL under NOT NULL refuses it");
+    ok(change(sb, sa) == -1 && e.marker == MARKER_SCHEMA_CHANGE_REFUSED && e.code == CODE_SHAPE_CHANGED,
+       "a NULL under NOT NULL refuses it");
     shape_free(sa);
     int64_t three[] = {1, 2, 0};
     struct shape *noid = fx_source_shape("CREATE TABLE t(id INTEGER PRIMARY KEY AUTOINCREMENT, w)", "t", three);
     ((struct column *)(uintptr_t)noid->cols)[1].id = 0;
     ok(change(sb, noid) == -1 && e.marker == MARKER_SCHEMA_CHANGE_REFUSED, "without ids a rename is not guessed");
     shape_free(noid);
-    struct shape *fresh = fx_source_shape("CREATE TABLE fresh(k TEXT NOT NULL PRIMARY KEY, v) WITHOUT ROWID; CREATE INDEX fresh_v ON fresh(v)", "fresh", ids);
+    struct shape *fresh =
+        fx_source_shape("CREATE TABLE fresh(k TEXT NOT NULL PRIMARY KEY, v) WITHOUT ROWID; CREATE INDEX fresh_v ON fresh(v)", "fresh", ids);
     ok(change(NULL, fresh) == 0, "a new table");
-    is_str(fx_rows("SELECT sql FROM sqlite_schema WHERE tbl_name='fresh' ORDER BY name"), "CREATE TABLE fresh(k TEXT NOT NULL PRIMARY KEY, v) WITHOUT ROWID CREATE INDEX fresh_v ON fresh(v)", "with its indexes");
-    ok(change(NULL, fresh) == -1 && e.marker == MARKER_SCHEMA_CHANGE_REFUSED && e.code == CODE_TARGET_NOT_EMPTY, "a new table under a name that is taken");
+    is_str(fx_rows("SELECT sql FROM sqlite_schema WHERE tbl_name='fresh' ORDER BY name"),
+           "CREATE TABLE fresh(k TEXT NOT NULL PRIMARY KEY, v) WITHOUT ROWID CREATE INDEX fresh_v ON fresh(v)", "with its indexes");
+    ok(change(NULL, fresh) == -1 && e.marker == MARKER_SCHEMA_CHANGE_REFUSED && e.code == CODE_TARGET_NOT_EMPTY,
+       "a new table under a name that is taken");
     struct mark m = {.epoch = 9, .seq = 99};
     ok(T->table_alter(lane, fresh, fresh, "main", "fresh", "main", "fresh", &m, &e) == -1 && e.code == CODE_FENCED, "fenced");
     fx_sql("DROP TABLE fresh");
@@ -131,7 +154,8 @@ static void own_details(void) {
     sa = fx_source_shape("CREATE TABLE o(id INTEGER PRIMARY KEY, v TEXT, w TEXT)", "o", more);
     fx_sql("CREATE TABLE o(id INTEGER PRIMARY KEY, v TEXT DEFAULT 'own')");
     ok(change(sb, sa) == 0, "add a column to an edited table: %s", e.msg);
-    is_str(fx_rows("SELECT sql FROM sqlite_schema WHERE name='o'"), "CREATE TABLE o(id INTEGER PRIMARY KEY, v TEXT DEFAULT 'own', w TEXT)", "the owner's default stays");
+    is_str(fx_rows("SELECT sql FROM sqlite_schema WHERE name='o'"), "CREATE TABLE o(id INTEGER PRIMARY KEY, v TEXT DEFAULT 'own', w TEXT)",
+           "the owner's default stays");
     shape_free(sa);
     shape_free(sb);
     end();
@@ -142,7 +166,8 @@ static void index_names(void) {
     begin();
     int64_t ids[] = {1, 2};
     const char *kept = "CREATE TABLE kept(id INTEGER PRIMARY KEY, v); CREATE UNIQUE INDEX moves ON kept(v)";
-    struct shape *sb = fx_source_shape("CREATE TABLE t(id INTEGER PRIMARY KEY, v)", "t", ids), *sa = fx_source_shape("CREATE TABLE t(id INTEGER PRIMARY KEY, v); CREATE INDEX moves ON t(v)", "t", ids);
+    struct shape *sb = fx_source_shape("CREATE TABLE t(id INTEGER PRIMARY KEY, v)", "t", ids),
+                 *sa = fx_source_shape("CREATE TABLE t(id INTEGER PRIMARY KEY, v); CREATE INDEX moves ON t(v)", "t", ids);
     fx_sql(kept);
     fx_sql("CREATE TABLE t(id INTEGER PRIMARY KEY, v)");
     ok(change(sb, sa) == 0, "an index under a name that another table has: %s", e.msg);
@@ -154,11 +179,13 @@ static void index_names(void) {
     end();
 }
 
-#define COL(n, nat, ty, id_) {n, nat, ty, false, NULL, id_, EQ_BYTES, 0, 0}
+#define COL(n, nat, ty, id_)                                                                                                               \
+    { n, nat, ty, false, NULL, id_, EQ_BYTES, 0, 0 }
 
 /* Another engine's table: rows (1,'x',10),(2,NULL,20) in (id, a, b). */
 static struct shape *pg_before(void) {
-    struct fx_col c[] = {{"id", "integer", LT_INT32, true, NULL, 1, EQ_BYTES, 0, 0}, COL("a", "text", LT_TEXT, 2), COL("b", "integer", LT_INT32, 3)};
+    struct fx_col c[] = {
+        {"id", "integer", LT_INT32, true, NULL, 1, EQ_BYTES, 0, 0}, COL("a", "text", LT_TEXT, 2), COL("b", "integer", LT_INT32, 3)};
     struct shape *s = fx_pg_shape("t", c, 3, 1, -1);
     if (T->table_create(t, s, "main", "t", &e) < 0) abort();
     fx_sql("INSERT INTO t VALUES(1,'x',10),(2,NULL,20)");
@@ -182,17 +209,23 @@ static void other(const char *what, const struct fx_col *c, uint16_t n, int uniq
     shape_free(b);
     end();
 }
-#define OTHER(what, uniq, refused, want, ...) do { \
-        struct fx_col c[] = {{"id", "integer", LT_INT32, true, NULL, 1, EQ_BYTES, 0, 0}, __VA_ARGS__}; \
-        other(what, c, sizeof c / sizeof c[0], uniq, refused, want); } while (0)
+#define OTHER(what, uniq, refused, want, ...)                                                                                              \
+    do {                                                                                                                                   \
+        struct fx_col c[] = {{"id", "integer", LT_INT32, true, NULL, 1, EQ_BYTES, 0, 0}, __VA_ARGS__};                                     \
+        other(what, c, sizeof c / sizeof c[0], uniq, refused, want);                                                                       \
+    } while (0)
 
 static void other_changes(void) {
     const struct fx_col a = COL("a", "text", LT_TEXT, 2), b = COL("b", "integer", LT_INT32, 3);
     OTHER("add a nullable column", -1, MARKER_NONE, "1|x|10|~ 2|~|20|~", a, b, COL("c", "date", LT_DATE, 4));
-    OTHER("add with a literal default", -1, MARKER_NONE, "1|x|10|1.50 2|~|20|1.50", a, b, {"c", "numeric(5,2)", LT_NUMERIC, true, "1.5", 4, EQ_NUMERIC, 5, 2});
-    OTHER("add with a computed default", -1, MARKER_SCHEMA_CHANGE_REFUSED, NULL, a, b, {"c", "double precision", LT_FLOAT8, false, "random()", 4, EQ_BYTES, 0, 0});
-    OTHER("add with now()", -1, MARKER_SCHEMA_CHANGE_REFUSED, NULL, a, b, {"c", "timestamp", LT_TIMESTAMP, false, "now()", 4, EQ_BYTES, 0, 0});
-    OTHER("add NOT NULL without default over rows", -1, MARKER_SCHEMA_CHANGE_REFUSED, NULL, a, b, {"c", "integer", LT_INT32, true, NULL, 4, EQ_BYTES, 0, 0});
+    OTHER("add with a literal default", -1, MARKER_NONE, "1|x|10|1.50 2|~|20|1.50", a, b,
+          {"c", "numeric(5,2)", LT_NUMERIC, true, "1.5", 4, EQ_NUMERIC, 5, 2});
+    OTHER("add with a computed default", -1, MARKER_SCHEMA_CHANGE_REFUSED, NULL, a, b,
+          {"c", "double precision", LT_FLOAT8, false, "random()", 4, EQ_BYTES, 0, 0});
+    OTHER("add with now()", -1, MARKER_SCHEMA_CHANGE_REFUSED, NULL, a, b,
+          {"c", "timestamp", LT_TIMESTAMP, false, "now()", 4, EQ_BYTES, 0, 0});
+    OTHER("add NOT NULL without default over rows", -1, MARKER_SCHEMA_CHANGE_REFUSED, NULL, a, b,
+          {"c", "integer", LT_INT32, true, NULL, 4, EQ_BYTES, 0, 0});
     OTHER("drop a column", -1, MARKER_NONE, "1|10 2|20", b);
     OTHER("drop one, add another", -1, MARKER_NONE, "1|x|~ 2|~|~", a, COL("z", "integer", LT_INT32, 4));
     OTHER("drop and add of one name is another column", -1, MARKER_NONE, "1|x|~ 2|~|~", a, COL("b", "integer", LT_INT32, 4));
@@ -200,21 +233,26 @@ static void other_changes(void) {
     OTHER("names change places", -1, MARKER_COLUMN_ORDER_CHANGED, NULL, COL("b", "text", LT_TEXT, 2), COL("a", "integer", LT_INT32, 3));
     OTHER("integer to bigint", -1, MARKER_NONE, "1|x|10 2|~|20", a, COL("b", "bigint", LT_INT64, 3));
     OTHER("integer to text", -1, MARKER_NONE, "1|x|10 2|~|20", a, COL("b", "text", LT_TEXT, 3));
-    OTHER("integer to numeric(6,2)", -1, MARKER_NONE, "1|x|10.00 2|~|20.00", a, {"b", "numeric(6,2)", LT_NUMERIC, false, NULL, 3, EQ_NUMERIC, 6, 2});
+    OTHER("integer to numeric(6,2)", -1, MARKER_NONE, "1|x|10.00 2|~|20.00", a,
+          {"b", "numeric(6,2)", LT_NUMERIC, false, NULL, 3, EQ_NUMERIC, 6, 2});
     OTHER("text to integer", -1, MARKER_SCHEMA_CHANGE_REFUSED, NULL, COL("a", "integer", LT_INT32, 2), b);
     OTHER("text to date", -1, MARKER_SCHEMA_CHANGE_REFUSED, NULL, COL("a", "date", LT_DATE, 2), b);
     OTHER("a new unique key", 2, MARKER_NONE, "1|x|10 2|~|20", a, b);
-    OTHER("by name: add only", -1, MARKER_NONE, "1|x|10|~ 2|~|20|~", COL("a", "text", LT_TEXT, 0), COL("b", "integer", LT_INT32, 0), COL("c", "text", LT_TEXT, 0));
-    OTHER("by name: gone and new at once", -1, MARKER_SCHEMA_CHANGE_REFUSED, NULL, COL("a", "text", LT_TEXT, 0), COL("c", "integer", LT_INT32, 0));
+    OTHER("by name: add only", -1, MARKER_NONE, "1|x|10|~ 2|~|20|~", COL("a", "text", LT_TEXT, 0), COL("b", "integer", LT_INT32, 0),
+          COL("c", "text", LT_TEXT, 0));
+    OTHER("by name: gone and new at once", -1, MARKER_SCHEMA_CHANGE_REFUSED, NULL, COL("a", "text", LT_TEXT, 0),
+          COL("c", "integer", LT_INT32, 0));
     OTHER("by name: changed places", -1, MARKER_COLUMN_ORDER_CHANGED, NULL, COL("b", "integer", LT_INT32, 0), COL("a", "text", LT_TEXT, 0));
     begin();
     struct shape *sb = pg_before();
-    struct fx_col n[] = {{"id", "integer", LT_INT32, true, NULL, 1, EQ_BYTES, 0, 0}, COL("a", "interval", LT_INTERVAL, 2), COL("b", "integer", LT_INT32, 3)};
+    struct fx_col n[] = {
+        {"id", "integer", LT_INT32, true, NULL, 1, EQ_BYTES, 0, 0}, COL("a", "interval", LT_INTERVAL, 2), COL("b", "integer", LT_INT32, 3)};
     struct shape *sa = fx_pg_shape("t", n, 3, 1, -1);
     ok(change(sb, sa) == -1 && e.code == CODE_TYPE_UNSUPPORTED, "a type that a SQLite target does not carry");
     shape_free(sa);
     /* a unique key and a key column's NOT NULL go away */
-    struct fx_col nn[] = {{"id", "integer", LT_INT32, true, NULL, 1, EQ_BYTES, 0, 0}, {"a", "text", LT_TEXT, true, NULL, 2, EQ_BYTES, 0, 0}};
+    struct fx_col nn[] = {{"id", "integer", LT_INT32, true, NULL, 1, EQ_BYTES, 0, 0},
+                          {"a", "text", LT_TEXT, true, NULL, 2, EQ_BYTES, 0, 0}};
     struct fx_col nu[] = {{"id", "integer", LT_INT32, true, NULL, 1, EQ_BYTES, 0, 0}, COL("a", "text", LT_TEXT, 2)};
     struct shape *u1 = fx_pg_shape("u", nn, 2, 1, 1), *u2 = fx_pg_shape("u2", nu, 2, 1, -1);
     if (T->table_create(t, u1, "main", "u", &e) < 0 || T->table_finish(t, u1, "main", "u", 0, NULL, NULL, &e) < 0) abort();
@@ -235,7 +273,8 @@ static void killed(void) {
     for (int i = 0; i < 3; i++) {
         begin();
         int64_t two[] = {1, 2}, three[] = {1, 2, 3};
-        struct shape *sb = fx_source_shape("CREATE TABLE t(id INTEGER PRIMARY KEY, v)", "t", two), *sa = fx_source_shape("CREATE TABLE t(id INTEGER PRIMARY KEY, v, w NOT NULL DEFAULT 1, CHECK(w))", "t", three);
+        struct shape *sb = fx_source_shape("CREATE TABLE t(id INTEGER PRIMARY KEY, v)", "t", two),
+                     *sa = fx_source_shape("CREATE TABLE t(id INTEGER PRIMARY KEY, v, w NOT NULL DEFAULT 1, CHECK(w))", "t", three);
         fx_sql("CREATE TABLE t(id INTEGER PRIMARY KEY, v); INSERT INTO t VALUES(1,2)");
         T->lane_close(lane);
         fflush(stdout);
@@ -267,7 +306,8 @@ static void killed(void) {
 static void without_memory(void) {
     begin();
     int64_t two[] = {1, 2}, three[] = {1, 2, 3};
-    struct shape *sb = fx_source_shape("CREATE TABLE t(id INTEGER PRIMARY KEY, v)", "t", two), *sa = fx_source_shape("CREATE TABLE t(id INTEGER PRIMARY KEY, v, w CHECK(w)); CREATE INDEX t_w ON t(w)", "t", three);
+    struct shape *sb = fx_source_shape("CREATE TABLE t(id INTEGER PRIMARY KEY, v)", "t", two),
+                 *sa = fx_source_shape("CREATE TABLE t(id INTEGER PRIMARY KEY, v, w CHECK(w)); CREATE INDEX t_w ON t(w)", "t", three);
     fx_sql("CREATE TABLE t(id INTEGER PRIMARY KEY, v); INSERT INTO t VALUES(1,2)");
     int failed = 0, rc = -1;
     bool clean = true;

@@ -106,7 +106,8 @@ __attribute__((unused)) static struct shape *fx_source_shape(const char *sql, co
         exit(1);
     }
     sq_close(db);
-    for (uint16_t i = 0; ids && i < s->ncols; i++) ((struct column *)(uintptr_t)s->cols)[i].id = ids[i];
+    for (uint16_t i = 0; ids && i < s->ncols; i++)
+        ((struct column *)(uintptr_t)s->cols)[i].id = ids[i];
     if (ids) shape_finish(s, &e);
     return s;
 }
@@ -132,7 +133,15 @@ __attribute__((unused)) static struct value *fx_source_rows(const struct shape *
 
 /* ---- shapes of another engine ---- */
 
-struct fx_col { const char *name, *native; enum ltype type; bool not_null; const char *default_sql; int64_t id; enum equality eq; int32_t precision, scale; };
+struct fx_col {
+    const char *name, *native;
+    enum ltype type;
+    bool not_null;
+    const char *default_sql;
+    int64_t id;
+    enum equality eq;
+    int32_t precision, scale;
+};
 
 /* pk: how many of the first columns make the primary key; -1: no key. Extra unique key on column `uniq` when it is not -1. */
 __attribute__((unused)) static struct shape *fx_pg_shape(const char *name, const struct fx_col *c, uint16_t n, int pk, int uniq) {
@@ -146,8 +155,15 @@ __attribute__((unused)) static struct shape *fx_pg_shape(const char *name, const
     s->ns = "public";
     s->name = arena_printf(s->arena, &e, "%s", name);
     for (uint16_t i = 0; i < n; i++) {
-        cols[i] = (struct column){.name = c[i].name, .native = c[i].native, .type = c[i].type, .not_null = c[i].not_null, .default_sql = c[i].default_sql,
-                                  .id = c[i].id, .precision = c[i].precision ? c[i].precision : -1, .scale = c[i].precision ? c[i].scale : -1, .length = -1,
+        cols[i] = (struct column){.name = c[i].name,
+                                  .native = c[i].native,
+                                  .type = c[i].type,
+                                  .not_null = c[i].not_null,
+                                  .default_sql = c[i].default_sql,
+                                  .id = c[i].id,
+                                  .precision = c[i].precision ? c[i].precision : -1,
+                                  .scale = c[i].precision ? c[i].scale : -1,
+                                  .length = -1,
                                   .equality = c[i].eq};
         ords[i] = i;
         eq[i] = c[i].eq;
@@ -157,7 +173,12 @@ __attribute__((unused)) static struct shape *fx_pg_shape(const char *name, const
     s->keys = keys;
     s->identity = s->primary = -1;
     if (pk > 0) {
-        keys[s->nkeys++] = (struct key){.name = arena_printf(s->arena, &e, "%s_pkey", name), .kind = KEY_PRIMARY, .ncols = (uint16_t)pk, .cols = ords, .equality = eq, .constraint = true};
+        keys[s->nkeys++] = (struct key){.name = arena_printf(s->arena, &e, "%s_pkey", name),
+                                        .kind = KEY_PRIMARY,
+                                        .ncols = (uint16_t)pk,
+                                        .cols = ords,
+                                        .equality = eq,
+                                        .constraint = true};
         s->identity = s->primary = 0;
     } else {
         s->full_image = true;
@@ -165,7 +186,12 @@ __attribute__((unused)) static struct shape *fx_pg_shape(const char *name, const
     if (uniq >= 0) {
         u[0] = (uint16_t)uniq;
         ueq[0] = c[uniq].eq;
-        keys[s->nkeys++] = (struct key){.name = arena_printf(s->arena, &e, "%s_%s_key", name, c[uniq].name), .kind = KEY_UNIQUE, .ncols = 1, .cols = u, .equality = ueq, .constraint = true};
+        keys[s->nkeys++] = (struct key){.name = arena_printf(s->arena, &e, "%s_%s_key", name, c[uniq].name),
+                                        .kind = KEY_UNIQUE,
+                                        .ncols = 1,
+                                        .cols = u,
+                                        .equality = ueq,
+                                        .constraint = true};
     }
     if (shape_finish(s, &e) < 0) abort();
     return s;
@@ -183,7 +209,8 @@ __attribute__((unused)) static struct value *fx_vals(size_t n, const char *const
 }
 #define VALS(...) fx_vals(sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *), (const char *const[]){__VA_ARGS__})
 
-__attribute__((unused)) static struct change *fx_change(enum change_op op, const struct shape *s, const struct value *before, const struct value *after) {
+__attribute__((unused)) static struct change *fx_change(enum change_op op, const struct shape *s, const struct value *before,
+                                                        const struct value *after) {
     struct change *c = arena_zalloc(fx_arena, sizeof *c, &(struct err){0});
     c->op = op;
     c->shape = s;
@@ -207,7 +234,8 @@ __attribute__((unused)) static struct target_state fx_state(struct target *t) {
 }
 
 /* Create, load these rows, finish. */
-__attribute__((unused)) static int fx_load(struct target *t, const struct target_state *st, const struct shape *s, const struct value *rows, size_t n, struct err *e) {
+__attribute__((unused)) static int fx_load(struct target *t, const struct target_state *st, const struct shape *s, const struct value *rows,
+                                           size_t n, struct err *e) {
     struct target_table *tt = NULL;
     struct loader *l = NULL;
     int rc = -1;
@@ -215,7 +243,8 @@ __attribute__((unused)) static int fx_load(struct target *t, const struct target
         T->loader_begin(l, tt, e) < 0 || T->loader_rows(l, rows, n, e) < 0 || T->loader_commit(l, s->table ? s->table : 1, 1, true, e) < 0)
         goto out;
     rc = 0;
-    for (int stage = 0; rc == 0 && stage < 3; stage++) rc = T->table_finish(t, s, "main", s->name, stage, NULL, NULL, e);
+    for (int stage = 0; rc == 0 && stage < 3; stage++)
+        rc = T->table_finish(t, s, "main", s->name, stage, NULL, NULL, e);
 out:
     T->loader_close(l);
     T->unbind(tt);
