@@ -246,7 +246,7 @@ int sq_capture_drop(sqlite3 *db, struct err *e) {
         if (buf_addf(&drops, e, "DROP TRIGGER main.\"%s\";", (const char *)sqlite3_column_text(st, 0)) < 0) goto out;
     if (got < 0) goto out;
     sqlite3_reset(st);
-    if (buf_adds(&drops, "DROP TABLE IF EXISTS main.sluice_log; DROP TABLE IF EXISTS main.sluice_capture; DROP TABLE IF EXISTS main.sluice_meta;", e) < 0 ||
+    if (buf_adds(&drops, "DROP TABLE IF EXISTS main.sluice_log; DROP TABLE IF EXISTS main.sluice_capture; DROP TABLE IF EXISTS main.sluice_schema; DROP TABLE IF EXISTS main.sluice_meta;", e) < 0 ||
         !buf_str(&drops, e))
         goto out;
     rc = sq_exec(db, drops.p, e);

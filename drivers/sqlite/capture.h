@@ -72,4 +72,13 @@ int sq_rearm(sqlite3 *db, const struct table_filter *f, uint64_t keyless_max, st
 /* Refuses a table that is copied whole by every change when its rows take more than `max` bytes. */
 int sq_keyless_check(sqlite3 *db, const struct shape *s, uint64_t max, struct err *e);
 
+
+/* ---- doubt.c --------------------------------------------------------------------------------------------------------------- */
+
+int sq_schema_remember(sqlite3 *db, struct err *e);
+/* How many steps of schema_version since version_before does the schema itself not explain? */
+int sq_schema_unexplained(sqlite3 *db, int64_t version_before, int64_t *steps, struct err *e);
+/* May a column of table number n have been dropped and added again since the log stood at `after`, its values gone? */
+int sq_may_have_lost_values(sqlite3 *db, const struct shape *before, const struct shape *now, int64_t n, int64_t after, bool *yes, struct err *e);
+
 #endif

@@ -215,6 +215,8 @@ struct rearm {
     uint64_t keyless_max;
     struct sq_capture old, now;
     int64_t next_n;
+    bool doubt;          /* the schema changed more often than it shows */
+    int64_t looked_at;   /* the log's end when capture was last made true */
 };
 
 /* The table that carries the triggers of n: its name in `on`; *whole when all of them are there with these texts (texts NULL: any). */
@@ -260,6 +262,9 @@ static int take(struct rearm *r, int64_t n, const char *name, const struct sq_ca
         next = before->next_column;
         if (sq_shape_follow(before->shape, s, &next, &v, e) < 0) goto out;
         if (lost || (edited && v == SQ_SAME)) v = SQ_COPY;
+        bool lost_values = false;
+        if (r->doubt && v != SQ_COPY && sq_may_have_lost_values(r->db, before->shape, s, n, r->looked_at, &lost_values, e) < 0) goto out;
+        if (lost_values) v = SQ_COPY;
     }
     if (v == SQ_SAME && !edited) {
         rc = add(&r->now, n, s, next, e);
@@ -366,13 +371,18 @@ static int take_new(struct rearm *r, struct err *e) {
 
 int sq_rearm(sqlite3 *db, const struct table_filter *f, uint64_t keyless_max, struct sq_capture *c, struct err *e) {
     struct rearm r = {.db = db, .filter = f, .keyless_max = keyless_max};
+    struct sq_place end;
+    int64_t hidden;
     int rc = -1;
     if (sq_begin(db, true, e) < 0) return -1;
     if (sq_capture_load(db, &r.old, e) < 0 || sq_meta_int(db, "next_table", &r.next_n, e) < 0) goto out;
     if (r.next_n == 0) r.next_n = 1;
+    if (sq_schema_unexplained(db, r.old.schema_version, &hidden, e) < 0 || sq_meta_int(db, "log_id", &r.looked_at, e) < 0) goto out;
+    r.doubt = hidden >= 2 || hidden < 0;
     if (retake(&r, e) < 0 || take_new(&r, e) < 0) goto out;
     if (sq_int(db, "PRAGMA main.schema_version", &r.now.schema_version, e) < 0 || sq_meta_set_int(db, "schema_version", r.now.schema_version, e) < 0 ||
-        sq_meta_set_int(db, "next_table", r.next_n, e) < 0)
+        sq_meta_set_int(db, "next_table", r.next_n, e) < 0 || sq_schema_remember(db, e) < 0 || sq_log_end(db, &end, e) < 0 ||
+        sq_meta_set_int(db, "log_id", end.id, e) < 0)
         goto out;
     if (FAULT("sqlite.rearm", e) < 0 || sq_commit(db, e) < 0) goto out;
     sq_capture_free(c);

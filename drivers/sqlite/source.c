@@ -276,7 +276,7 @@ static int anchor_make(struct source *s, const struct catalog *c, struct err *e)
         if (n >= next_n) next_n = n + 1;
     }
     if (sq_int(s->db, "PRAGMA main.schema_version", &version, e) < 0 || sq_meta_set_int(s->db, "schema_version", version, e) < 0) return -1;
-    return sq_meta_set_int(s->db, "next_table", next_n, e);
+    return sq_meta_set_int(s->db, "next_table", next_n, e) < 0 ? -1 : sq_schema_remember(s->db, e);
 }
 
 static int source_anchor(struct source *s, const struct catalog *c, struct pos *p, struct snapshot **snap, struct err *e) {

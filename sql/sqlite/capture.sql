@@ -4,6 +4,7 @@
 CREATE TABLE main.sluice_meta(key TEXT PRIMARY KEY NOT NULL, value);
 CREATE TABLE main.sluice_capture(n INTEGER PRIMARY KEY, name TEXT, shape TEXT, next_column INTEGER);
 CREATE TABLE main.sluice_log(id INTEGER PRIMARY KEY, t, op, nonce DEFAULT (randomblob(8)), k1, k2);
+CREATE TABLE main.sluice_schema(type, name, sql);
 INSERT INTO main.sluice_log(op) VALUES ('A');
 
 --| name: capture_there
@@ -38,6 +39,22 @@ INSERT INTO main.sluice_capture(n, name, shape, next_column) VALUES (:n, :name, 
 --| name: capture_remove
 --| in: n INTEGER
 DELETE FROM main.sluice_capture WHERE n = :n;
+
+--| name: schema_remember
+DELETE FROM main.sluice_schema;
+INSERT INTO main.sluice_schema(type, name, sql)
+SELECT type, name, sql FROM main.sqlite_schema WHERE sql IS NOT NULL AND lower(name) NOT GLOB 'sluice_*' AND lower(name) NOT GLOB 'sqlite_*';
+
+--| name: schema_explained
+--| out: steps INTEGER
+WITH now AS (SELECT type, name, sql FROM main.sqlite_schema
+              WHERE sql IS NOT NULL AND lower(name) NOT GLOB 'sluice_*' AND lower(name) NOT GLOB 'sqlite_*'),
+     made AS (SELECT type FROM now WHERE NOT EXISTS (SELECT 1 FROM main.sluice_schema AS w WHERE w.type = now.type AND w.name = now.name)),
+     gone AS (SELECT type FROM main.sluice_schema AS w WHERE NOT EXISTS (SELECT 1 FROM now WHERE w.type = now.type AND w.name = now.name)),
+     edited AS (SELECT 1 FROM now JOIN main.sluice_schema AS w ON w.type = now.type AND w.name = now.name WHERE now.type = 'table' AND w.sql <> now.sql),
+     n AS (SELECT (SELECT count(*) FROM made WHERE type = 'table') AS tables_made, (SELECT count(*) FROM gone WHERE type = 'table') AS tables_gone,
+                  (SELECT count(*) FROM made WHERE type <> 'table') AS others_made, EXISTS (SELECT 1 FROM edited) AS any_edited)
+SELECT max(tables_made, tables_gone) + others_made + (any_edited AND NOT (tables_made AND tables_gone)) FROM n;
 
 --| name: capture_note
 --| in: t INTEGER, op TEXT

@@ -89,7 +89,7 @@ static void statement(char out[512]) {
 
 static void ddl(char out[512]) {
     unsigned t = 1 + rnd(7), n = rnd(3);
-    switch (rnd(14)) {
+    switch (rnd(16)) {
     case 0: case 1: snprintf(out, 512, "alter table t%u add column e%u%s", t, n, rnd(3) ? "" : " default 5"); break;
     case 2: snprintf(out, 512, "alter table t%u drop column e%u", t, n); break;
     case 3: snprintf(out, 512, "alter table t%u rename column e%u to f%u", t, n, n); break;
@@ -102,6 +102,8 @@ static void ddl(char out[512]) {
     case 10: snprintf(out, 512, "create table n%u(k text not null primary key, v)", n); break;
     case 11: snprintf(out, 512, "insert or replace into n%u values(%s,%s)", n, value(), value()); break;
     case 12: snprintf(out, 512, "drop table n%u", n); break;
+    case 13: snprintf(out, 512, "alter table t%u drop column e%u; alter table t%u add column e%u", t, n, t, n); break;
+    case 14: snprintf(out, 512, "update t%u set e%u=%s", t, n, value()); break;
     default: snprintf(out, 512, "%s", late_trigger[rnd(sizeof late_trigger / sizeof late_trigger[0])]); break;
     }
 }
@@ -116,7 +118,7 @@ static bool round_of(uint64_t seed, bool with_ddl) {
     for (int step = 0; step < 150 && fine; step++) {
         unsigned what = rnd(100);
         if (what < 60) statement(sql);
-        else if (what < 64 && with_ddl) ddl(sql);
+        else if (what < 67 && with_ddl) ddl(sql);
         else if (what < 70) snprintf(sql, sizeof sql, "begin");
         else if (what < 76) snprintf(sql, sizeof sql, "commit");
         else if (what < 78) snprintf(sql, sizeof sql, "rollback");

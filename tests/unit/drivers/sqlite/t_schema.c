@@ -38,6 +38,13 @@ static const struct try cases[] = {
     {"the first NULL in a primary key", "create table t(k text primary key, v); insert into t values('x',1)", "update t set v=2; insert into t values(null,1),(null,1)", 1, 1},
     {"a NULL in a primary key that came and went", "create table t(k text primary key, v); insert into t values('x',1)", "insert into t values(null,1); update t set v=5; delete from t where k is null", 0, 0},
     {"a key that becomes NULL", "create table t(a int, b int, primary key(a,b)); insert into t values(1,1),(1,2)", "update t set b=null where b=2", 1, 1},
+    {"last column dropped and added again", BASE, "alter table t drop column c; alter table t add column c text", 1, 0},
+    {"and its rows touched since", BASE, "alter table t drop column c; alter table t add column c text; update t set c='new' where id=1", 1, 0},
+    {"dropped, added again, another added", BASE, "alter table t drop column c; alter table t add column c text; alter table t add column d text", 1, 1},
+    {"with a default", "create table t(id integer primary key, a text default 'q'); insert into t values(1,'x'),(2,'q')", "alter table t drop column a; alter table t add column a text default 'q'", 1, 0},
+    {"dropped and added again beside other changes", BASE "; create table p(id integer primary key)", "create index i on p(id); alter table t drop column c; create table n(id integer primary key); alter table t add column c text; alter table p rename to pp", 1, 2},
+    {"several changes of others, values in place", BASE "; create table p(id integer primary key)", "vacuum; vacuum; analyze; alter table p add column x; alter table p add column y; update t set a='m' where id=1", 0, 1},
+    {"an empty column is copied when in doubt", "create table t(id integer primary key, a text, z); insert into t values(1,'x',null)", "vacuum; vacuum", 1, 0},
     {"names exchanged", BASE "; create table u(id integer primary key, z); insert into u values(1,1)", "alter table t rename to tmp; alter table u rename to t; alter table tmp rename to u; insert into t values(2,2)", 1, 2},
 };
 
