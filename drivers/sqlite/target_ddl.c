@@ -4,8 +4,8 @@
  * 1. A SQLite source's table is made by its own CREATE TABLE text, so WITHOUT ROWID, STRICT, checks, collations and foreign keys are the
  *    source's. That text is one statement and begins with CREATE TABLE, whoever wrote the chain.
  * 2. Of another engine's table come columns, NOT NULL, literal defaults, primary key and foreign keys here, unique keys and indexes after
- *    the rows. What cannot be said in SQLite without changing its meaning is left out and named in a warning; nothing left out changes what is
- *    stored.
+ *    the rows. What cannot be said in SQLite without changing its meaning is left out and named in a warning; nothing left out changes
+ *    what is stored.
  * 3. Each function commits as a whole. An index that is there with the same definition stays; another one under its name is refused. */
 #include <ctype.h>
 #include <stdio.h>

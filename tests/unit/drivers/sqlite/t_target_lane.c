@@ -320,7 +320,7 @@ static void random_windows(void) {
     struct run runs[50];
     sqlite3 *db = NULL;
     const char *given = getenv("SEED");
-    if (given) seed = (unsigned)atoi(given);
+    if (given) seed = (unsigned)strtoul(given, NULL, 10);
     note("seed=%u, replay with SEED=%u", seed, seed);
     srand(seed);
     begin();
