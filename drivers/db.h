@@ -242,6 +242,7 @@ struct db_driver {
 };
 
 extern const struct db_driver postgres_driver, sqlite_driver;
+void db_driver_names(char out[128]); /* "a, b" */
 const struct db_driver *db_driver_find(const char *name, struct err *e); /* CODE_USAGE lists the known names */
 
 #endif

@@ -10,15 +10,21 @@
 static const struct db_driver *const drivers[] = {&postgres_driver, &sqlite_driver};
 
 const struct db_driver *db_driver_find(const char *name, struct err *e) {
-    char known[128] = "";
-    for (size_t i = 0; i < MEM_ARRAY_LEN(drivers); i++) {
+    char known[128];
+    for (size_t i = 0; i < MEM_ARRAY_LEN(drivers); i++)
         if (name && strcmp(name, drivers[i]->name) == 0) return drivers[i];
-        size_t n = strlen(known);
-        snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "", drivers[i]->name);
-    }
     err_set(e, CODE_USAGE, "there is no driver '%.64s'", name ? name : "");
+    db_driver_names(known);
     err_hint(e, "the drivers are: %s", known);
     return NULL;
+}
+
+void db_driver_names(char out[128]) {
+    out[0] = 0;
+    for (size_t i = 0; i < MEM_ARRAY_LEN(drivers); i++) {
+        size_t n = strlen(out);
+        snprintf(out + n, 128 - n, "%s%s", n ? ", " : "", drivers[i]->name);
+    }
 }
 
 static bool matches_any(const char *const *globs, size_t n, const char *ns, const char *name) {

@@ -163,7 +163,11 @@ static void help_flag(FILE *f, const char *name) {
     const struct option *o = option_find(name);
     const char *metavar = fl ? fl->metavar : o->metavar, *help = fl ? fl->help : o->help;
     snprintf(left, sizeof left, "--%s%s%s", name, metavar ? " " : "", metavar ? metavar : "");
-    fprintf(f, "  %-30s %s\n", left, help);
+    const char *drivers = strstr(help, CLI_DRIVERS);
+    char known[128];
+    db_driver_names(known);
+    if (drivers) fprintf(f, "  %-30s %.*s%s%s\n", left, (int)(drivers - help), help, known, drivers + strlen(CLI_DRIVERS));
+    else fprintf(f, "  %-30s %s\n", left, help);
 }
 
 void cli_help(const char *path, int to_stderr) {

@@ -6,6 +6,7 @@
 #include "engine/control/control.h"
 #include "engine/flow/flow.h"
 
+#define CLI_DRIVERS "{drivers}" /* in a help text: the names of the registered drivers are put there */
 struct flag { const char *name, *metavar, *help; }; /* metavar NULL: takes no value */
 
 struct args;
