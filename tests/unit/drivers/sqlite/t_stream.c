@@ -45,6 +45,22 @@ static void cascades_and_triggers(void) {
     feed_end(&f);
 }
 
+static void parents_first(void) {
+    struct feed f = {0};
+    struct err e = {0};
+    struct pos seen;
+    char order[64] = "";
+    feed_begin(&f, "create table a(id integer primary key, b int references b(id)); create table b(id integer primary key, c int references c(id)); create table c(id integer primary key);"
+                   "insert into c values(1); insert into b values(1,1); insert into a values(1,1)");
+    app(&f, "insert into c values(2); insert into b values(2,2); insert into a values(2,2); delete from a where id=1; delete from b where id=1; delete from c where id=1");
+    batch_reset(&f.b);
+    if (ops()->stream_next(f.st, &f.b, 65536, 0, &seen, &e) < 0) die("next", &e);
+    for (size_t i = 0; i < f.b.n; i++)
+        if (f.b.v[i].shape) snprintf(order + strlen(order), sizeof order - strlen(order), "%s%s ", f.b.v[i].op == CHANGE_DELETE ? "-" : "+", f.b.v[i].shape->name);
+    is_str(order, "-a -b -c +c +b +a ", "children go before their parents and come after them");
+    feed_end(&f);
+}
+
 static void identity(void) {
     struct feed f = {0}, g = {0};
     struct err e = {0};
@@ -377,6 +393,7 @@ static void utf16(void) {
 
 int main(void) {
     cascades_and_triggers();
+    parents_first();
     identity();
     opening();
     not_wal();
