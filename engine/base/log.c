@@ -1,14 +1,17 @@
 /* DESIGN: the log.
  *  1. One line is one write(2), so lines of threads and processes never mix; within a process a lock also covers a partial write.
  *  2. A line takes no memory from the heap: it works when there is none left. A value that does not fit is cut and marked with "…".
- *  3. A line is valid UTF-8 without control characters whatever it is given; a JSON line is always one whole object. */
+ *  3. A line is valid UTF-8 without control characters whatever it is given; a JSON line is always one whole object.
+ *  4. A status line is the last one on the terminal; whoever writes takes it away first and puts it back behind. */
 #include "engine/base/log.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "engine/base/clock.h"
@@ -20,6 +23,7 @@
 static enum log_format format = LOG_TEXT;
 static enum log_level max_level = LOG_INFO;
 static char stream[256];
+static char status[256]; /* shown now; empty when none is */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 struct line {
@@ -212,6 +216,62 @@ static void write_line(const struct line *l) {
     }
 }
 
+/* ---- the status line; all under the lock ---- */
+
+#define ERASE "\r\033[K"
+
+static bool terminal(void) {
+    const char *term = getenv("TERM");
+    return format == LOG_TEXT && max_level >= LOG_INFO && isatty(STDERR_FILENO) && term && *term && strcmp(term, "dumb") != 0;
+}
+
+/* As much of it as one row of the terminal holds: a longer one would wrap, and could not be erased. */
+static void status_draw(void) {
+    struct line l = {0};
+    struct winsize w = {0};
+    size_t columns = ioctl(STDERR_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col > 1 ? w.ws_col : 80, width = 0;
+    adds(&l, ERASE);
+    for (size_t i = 0; status[i] && ++width < columns;) {
+        size_t k = text_utf8_char(status + i, strlen(status + i));
+        if (!k || (unsigned char)status[i] < 0x20 || status[i] == 0x7f) {
+            add(&l, "?", 1);
+            i += k ? k : 1;
+            continue;
+        }
+        add(&l, status + i, k);
+        i += k;
+    }
+    write_line(&l);
+}
+
+static void status_hide(void) {
+    struct line l = {0};
+    if (!*status) return;
+    adds(&l, ERASE);
+    write_line(&l);
+}
+
+bool log_on_terminal(void) {
+    pthread_mutex_lock(&lock);
+    bool yes = terminal();
+    pthread_mutex_unlock(&lock);
+    return yes;
+}
+
+void log_status(const char *text) {
+    int saved = errno;
+    pthread_mutex_lock(&lock);
+    if (text && *text && terminal()) {
+        snprintf(status, sizeof status, "%s", text);
+        status_draw();
+    } else {
+        status_hide();
+        status[0] = 0;
+    }
+    pthread_mutex_unlock(&lock);
+    errno = saved;
+}
+
 void log_setup(enum log_format f, enum log_level max) {
     pthread_mutex_lock(&lock);
     format = f;
@@ -252,7 +312,9 @@ void log_line(enum log_level level, const char *msg, const struct kv *kv, size_t
     }
     for (size_t i = 0; i < nkv; i++) add_pair(&l, format, &kv[i]);
     end_line(&l, format == LOG_JSON ? "}\n" : "\n");
+    status_hide();
     write_line(&l);
+    if (*status) status_draw();
 out:
     pthread_mutex_unlock(&lock);
     errno = saved;
@@ -306,6 +368,8 @@ void log_err(const struct err *e) {
         }
         end_line(&l, "\n");
     }
+    status_hide();
+    status[0] = 0;
     write_line(&l);
     pthread_mutex_unlock(&lock);
     errno = saved;

@@ -26,6 +26,10 @@ void log_line(enum log_level l, const char *msg, const struct kv *kv, size_t nkv
 #define log_info(msg, ...) log_line(LOG_INFO, (msg), LOG_KV_(__VA_ARGS__))
 #define log_debug(msg, ...) log_line(LOG_DEBUG, (msg), LOG_KV_(__VA_ARGS__))
 #define log_note(level, msg) log_line((level), (msg), NULL, 0)
+/* A line that is redrawn in its place below the log, on a terminal only: other lines scroll past above it. NULL or "" takes it away, and so does
+ * log_err. Where there is no terminal (or a JSON log, or a level below info) it does nothing: say it with plain lines there. */
+bool log_on_terminal(void);
+void log_status(const char *text);
 /* The top of every command: prints `error: …` and `hint: …` (text) or one JSON object, with code, marker and stream_id. */
 void log_err(const struct err *e);
 

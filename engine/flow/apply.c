@@ -16,6 +16,7 @@
 #include "engine/base/fault.h"
 #include "engine/base/log.h"
 #include "engine/base/mem.h"
+#include "engine/flow/notify.h"
 #include "engine/flow/window.h"
 
 struct applier {
@@ -174,7 +175,10 @@ static int apply_shape(struct applier *a, struct change *c, struct err *e) {
     if (FAULT("apply.before_shape", e) < 0) goto out;
     if (before && (strcmp(old_ns, t->ns) != 0 || strcmp(old_name, t->name) != 0))
         log_info("table renamed", KV_STR("from", old_name), KV_STR("to", t->name));
-    if (a->o.driver->target->table_alter(a->lane, before, c->shape, old_ns ? old_ns : t->ns, old_name ? old_name : t->name, t->ns, t->name, &m, e) < 0) {
+    notify_long(true); /* the target may rewrite the table or build an index */
+    int altered = a->o.driver->target->table_alter(a->lane, before, c->shape, old_ns ? old_ns : t->ns, old_name ? old_name : t->name, t->ns, t->name, &m, e);
+    notify_long(false);
+    if (altered < 0) {
         err_wrap(e, "shape change of table '%s.%s' at seq %llu", c->shape->ns, c->shape->name, (unsigned long long)c->seq);
         goto out;
     }

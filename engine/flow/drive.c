@@ -14,6 +14,7 @@
 #include "engine/base/mem.h"
 #include "engine/base/stop.h"
 #include "engine/flow/flow.h"
+#include "engine/flow/notify.h"
 
 const struct step step_all[] = {
     {"producer_full", step_producer_full}, {"producer_follow", step_producer_follow}, {"broker_start", step_broker_start},
@@ -56,6 +57,22 @@ static void record_refusal(struct job *j, const struct err *why) {
     if (refusal_record(j->control, &j->entity, why, &e) < 0) log_err(&e);
 }
 
+/* One line for whoever watches: the service manager, and the terminal of a run that goes on until a stop. */
+static void show(struct job *j, enum drive_until until, const char *said) {
+    char line[256];
+    snprintf(line, sizeof line, "%s %.80s: %s%s%s", j->entity.kind, j->entity.name, j->entity.state, said[0] ? ", " : "", said);
+    notify_status("%s", line);
+    if (until == DRIVE_STOP) log_status(line);
+}
+
+/* Only a tick comes round by itself; other steps hold calls whose length nobody can foretell. */
+static int run_step(step_fn fn, bool tailing, struct job *j, struct step_result *r, struct err *e) {
+    if (!tailing) notify_long(true);
+    int rc = fn(j, r, e);
+    if (!tailing) notify_long(false);
+    return rc;
+}
+
 struct trying { uint64_t attempt; int64_t progress_us; };
 
 /* True: waited as the policy said, try again. */
@@ -65,6 +82,7 @@ static bool try_again(struct job *j, struct trying *t, const char *step, const s
     struct policy_answer answer = {0};
     policy_retry(j->policy, &ask, &answer);
     if (!answer.again) return false;
+    notify_status("%s failed, attempt %llu follows: %s", step, (unsigned long long)t->attempt + 1, why->msg);
     log_warn("failed; trying again", KV_STR("step", step), KV_U64("attempt", t->attempt), KV_U64("wait_ms", answer.wait_us / 1000),
              KV_STR("code", err_code_name(why->code)), KV_STR("err", why->msg));
     return !stopper_wait(&j->stopper, answer.wait_us);
@@ -104,7 +122,7 @@ static int drive(struct job *j, enum drive_until until, uint64_t steps, struct b
         step_fn fn = find_step(step);
         if (!fn) return err_set(e, CODE_INTERNAL, "step '%s' has no function", step);
         if (entity_owner_check(j->control, e) < 0) return -1;
-        if (fn(j, &r, e) < 0) {
+        if (run_step(fn, tailing, j, &r, e) < 0) {
             drop_ctx(j);
             if (e->class == ERR_REFUSE && !marker_restartable(e->marker)) {
                 record_refusal(j, e);
@@ -121,6 +139,7 @@ static int drive(struct job *j, enum drive_until until, uint64_t steps, struct b
         }
         made++;
         t = (struct trying){.progress_us = clock_mono_us()};
+        show(j, until, r.said);
         if (did && r.said[0] && buf_addf(did, e, "%s: %s\n", step, r.said) < 0) return -1;
         if (r.event) {
             if (advance(j, r.event, r.detail, NULL, did, e) < 0) return -1;
@@ -146,5 +165,10 @@ int flow_drive(struct job *j, enum drive_until until, uint64_t steps, struct buf
         j->stopper.stream_id = strcmp(j->entity.kind, "broker") == 0 ? j->entity.name : NULL;
         if (stopper_begin(&j->stopper, e) < 0) return -1;
     }
-    return drive(j, until, steps, did, e);
+    notify_begin();
+    show(j, until, "");
+    int rc = drive(j, until, steps, did, e);
+    log_status(NULL);
+    if (rc < 0) notify_status("ended: %s", e->msg);
+    return rc;
 }

@@ -16,6 +16,7 @@
 #include "engine/flow/flow.h"
 #include "engine/flow/hook.h"
 #include "engine/flow/mirror.h"
+#include "engine/flow/notify.h"
 
 #define BATCH_BYTES MiB(1)
 #define WAIT_US 200000
@@ -152,6 +153,7 @@ static int read_link(struct follow *f, enum incremental_end *why, struct err *e)
     while (!over) {
         batch_reset(&f->batch);
         f->at = 0;
+        notify_alive(); /* a transaction of hours asks nobody whether to stop */
         if (src->stream_next(f->stream, &f->batch, BATCH_BYTES, WAIT_US, &f->seen, e) < 0) return -1;
         if (take_batch(f, &over, why, e) < 0) return -1;
         if (!over && !f->in_txn && ends_idle(f, &over, why, e) < 0) return -1;

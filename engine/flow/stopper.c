@@ -7,6 +7,7 @@
 #include "engine/base/log.h"
 #include "engine/base/stop.h"
 #include "engine/chain/chain.h"
+#include "engine/flow/notify.h"
 
 #define NEAR_US 1000000
 #define FAR_US 5000000
@@ -35,6 +36,7 @@ int stopper_begin(struct stopper *s, struct err *e) {
 static bool said(struct stopper *s, const char *why) {
     snprintf(s->why, sizeof s->why, "%s", why);
     log_info("stop asked", KV_STR("by", s->why));
+    notify_stopping();
     return true;
 }
 
@@ -69,6 +71,7 @@ static bool look_far(struct stopper *s) {
 }
 
 bool stopper_asked(struct stopper *s) {
+    notify_alive();
     if (s->why[0]) return true;
     if (stop_asked()) return said(s, "signal");
     int64_t now = clock_mono_us();
