@@ -1,6 +1,7 @@
 /* Progress: plain lines where nobody looks, one redrawn line on a terminal. stderr is a file, then a pseudo terminal of our own. */
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -131,7 +132,33 @@ static void redrawn_on_a_terminal(void) {
     close(master);
 }
 
+static void *adds(void *arg) {
+    for (int i = 0; i < 10000; i++) progress_add(arg, 0, 1, 3);
+    progress_add(arg, 1, 0, 0);
+    return NULL;
+}
+
+static void counts_for_many_threads(void) {
+    static struct progress p;
+    pthread_t t[4];
+    progress_begin(&p, "load", 4, 40000, 120000);
+    p.next_us = 0; /* a line is due: any one thread says it */
+    for (int i = 0; i < 4; i++)
+        if (pthread_create(&t[i], NULL, adds, &p) != 0) return;
+    for (int i = 0; i < 4; i++) pthread_join(t[i], NULL);
+    ok(p.tables == 4 && p.rows == 40000 && p.bytes == 120000, "counters of four threads add up");
+    ok(p.next_us > p.began_us, "the next line is due later");
+    progress_begin(&p, "load", 0, 0, 0);
+    ok(p.rows == 0 && p.bytes == 0 && p.tables == 0, "a new begin counts from nothing");
+    progress_end(&p);
+    progress_add(NULL, 1, 1, 1);
+    progress_begin(NULL, "x", 0, 0, 0);
+    progress_end(NULL);
+    ok(1, "no progress is fine everywhere");
+}
+
 int main(void) {
+    counts_for_many_threads();
     text_of_a_line();
     plain_lines_elsewhere();
     redrawn_on_a_terminal();
