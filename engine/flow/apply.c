@@ -25,6 +25,7 @@ struct applier {
     struct window *window;
     struct batch batch[2]; /* the window being applied, and the next one: only a look at it tells which is the link's last */
     uint64_t seq;
+    uint64_t link_n;      /* the link being applied */
     struct applier_stats stats;
     bool said_split, at_until;
 };
@@ -142,7 +143,38 @@ static int apply_window(struct applier *a, struct change *changes, size_t n, uin
     return FAULT("apply.after_window", e);
 }
 
-/* A dropped table stays on the target: sluice never drops what it did not ask about. Its records end here. */
+/* Did an earlier table of this chain have that name on the target, and is it gone from the source? */
+static int dropped_before(struct applier *a, const struct flow_table *t, bool *yes, struct err *e) {
+    *yes = false;
+    for (uint64_t n = 0; n <= a->link_n && !*yes; n++) {
+        struct shape *const *shapes;
+        size_t count;
+        if (chain_shapes_at(a->o.chain, n, &shapes, &count, e) < 0) return -1;
+        for (size_t i = 0; i < count && !*yes; i++) {
+            const struct flow_table *now = tables_get(a->o.tables, shapes[i]->table);
+            *yes = shapes[i]->table != t->number && (!now || now->dropped) && strcmp(shapes[i]->name, t->name) == 0 &&
+                   strcmp(tables_ns(a->o.tables, shapes[i]->ns), t->ns) == 0;
+        }
+    }
+    return 0;
+}
+
+/* A new table takes the name of one that the source dropped: its rows are what the source threw away, and the chain still holds them. */
+static int make_room(struct applier *a, const struct flow_table *t, struct err *e) {
+    const struct target_ops *ops = a->o.driver->target;
+    struct shape *there = NULL;
+    bool gone;
+    if (ops->table_shape(a->o.target, t->ns, t->name, &there, e) < 0) return -1;
+    if (!there) return 0;
+    shape_free(there);
+    if (dropped_before(a, t, &gone, e) < 0) return -1;
+    if (!gone) return 0; /* a stranger's: the driver refuses it */
+    log_warn("the source dropped this table and made another of its name; the target follows", KV_STR("table", t->name));
+    if (FAULT("apply.before_make_room", e) < 0) return -1;
+    return ops->table_drop(a->o.target, t->ns, t->name, e);
+}
+
+/* A dropped table stays on the target until its name is needed. Its records end here. */
 static int apply_shape(struct applier *a, struct change *c, struct err *e) {
     struct mark m;
     struct flow_table *t = tables_get(a->o.tables, c->table);
@@ -172,6 +204,7 @@ static int apply_shape(struct applier *a, struct change *c, struct err *e) {
         goto out;
     }
     if (tables_collisions(a->o.tables, e) < 0) goto out;
+    if (!before && make_room(a, t, e) < 0) goto out;
     if (FAULT("apply.before_shape", e) < 0) goto out;
     if (before && (strcmp(old_ns, t->ns) != 0 || strcmp(old_name, t->name) != 0))
         log_info("table renamed", KV_STR("from", old_name), KV_STR("to", t->name));
@@ -277,6 +310,7 @@ int applier_link(struct applier *a, uint64_t n, bool *stopped, struct err *e) {
     struct link_reader *r = NULL;
     int rc = -1;
     *stopped = false;
+    a->link_n = n;
     if (chain_link(a->o.chain, n, &li, e) < 0) return -1;
     if (a->seq < li.start_seq || a->seq > li.end_seq) {
         err_set(e, CODE_CHAIN_HOLE, "stream '%s' stands at seq %llu, but link %llu holds (%llu, %llu]", a->o.state->stream_id, (unsigned long long)a->seq,
