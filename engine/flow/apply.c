@@ -5,8 +5,7 @@
  *    windows, which is counted and logged.
  * 4. The state row moves to a link only with the window that ends it, after the reader has checked the link's count and end position.
  * 5. A shape change is applied between windows, with a mark of its own.
- * 6. With `until`, a transaction is applied only if its commit is within the bound, also when it is larger than a window: its commit is looked up
- *    before its first part is applied.
+ * 6. With `until_seq`, which is a commit record, nothing behind it is applied; the lane's mark is then inside the link.
  * 7. A unique conflict rolls the window back. It is replayed in source order, then with the rows involved replaced; what still stands is a
  *    refusal, and the target stands at the last mark. */
 #include "engine/flow/apply.h"
@@ -237,72 +236,20 @@ static int apply_batch(struct applier *a, struct batch *b, const char *link_id_a
     return apply_window(a, b->n > from ? b->v + from : NULL, b->n - from, seq, link_id_at_end, e);
 }
 
-bool apply_until_is_set(const struct apply_until *u) {
-    return u && (pos_is_set(&u->pos) || u->time_us != 0);
+void applier_until(struct applier *a, uint64_t seq) {
+    a->o.until_seq = seq;
 }
 
 bool applier_at_until(const struct applier *a) {
     return a->at_until;
 }
 
-static int beyond(const struct apply_until *u, const struct change *commit, bool *yes, struct err *e) {
-    *yes = u->time_us && commit->time_us > u->time_us;
-    if (*yes || !pos_is_set(&u->pos)) return 0;
-    enum pos_order o = pos_compare(commit->pos, &u->pos);
-    if (o == POS_UNORDERED) return err_set(e, CODE_USAGE, "position '%s' is none of this chain's source (one of its commits is at '%s')", u->pos.token, commit->pos->token);
-    *yes = o == POS_GREATER;
-    return 0;
-}
-
-/* The commit of the transaction that record `seq` belongs to. */
-static int commit_after(struct applier *a, uint64_t n, uint64_t seq, bool *is_beyond, struct err *e) {
-    struct link_reader *r = NULL;
-    struct batch b = {0};
-    int rc = -1;
-    if (batch_init(&b, KiB(256), e) < 0) return -1;
-    if (link_reader_open(a->o.chain, n, seq, &r, e) < 0) goto out;
-    for (;;) {
-        batch_reset(&b);
-        if (link_reader_next(r, &b, MiB(1), e) < 0) goto out;
-        if (b.n == 0) {
-            err_set(e, CODE_INTERNAL, "link %llu ends inside a transaction", (unsigned long long)n);
-            goto out;
-        }
-        for (size_t i = 0; i < b.n; i++)
-            if (b.v[i].op == CHANGE_COMMIT) {
-                rc = beyond(a->o.until, &b.v[i], is_beyond, e);
-                goto out;
-            }
-    }
-out:
-    link_reader_close(r);
-    batch_free(&b);
-    return rc;
-}
-
-/* Invariant 6: cut the batch behind the last commit that is within the bound. `starts` : its first record begins a transaction. */
-static int cut(struct applier *a, uint64_t n, struct batch *b, bool starts, struct err *e) {
-    size_t keep = 0;
-    bool far = false;
-    a->at_until = false;
-    if (!apply_until_is_set(a->o.until)) return 0;
-    for (size_t i = 0; i < b->n; i++) {
-        if (b->v[i].op != CHANGE_COMMIT) continue;
-        /* a transaction that began in an earlier batch was found to be within the bound there */
-        if ((keep || starts) && beyond(a->o.until, &b->v[i], &far, e) < 0) return -1;
-        if (far) break;
-        keep = i + 1;
-    }
-    if (!far && keep < b->n && (keep || starts)) {
-        size_t rest = keep;
-        while (rest < b->n && b->v[rest].op == CHANGE_SEQUENCE) rest++;
-        if (rest < b->n && commit_after(a, n, b->v[b->n - 1].seq, &far, e) < 0) return -1;
-    }
-    if (!far) return 0;
+/* Invariant 6: what lies behind the bound is left alone. */
+static void cut(struct applier *a, struct batch *b) {
+    if (!a->o.until_seq || !b->n || b->v[b->n - 1].seq <= a->o.until_seq) return;
+    while (b->n && b->v[b->n - 1].seq > a->o.until_seq) b->n--;
     a->at_until = true;
-    b->n = keep;
-    b->ends_at_commit = keep > 0;
-    return 0;
+    b->ends_at_commit = true;
 }
 
 int applier_link(struct applier *a, uint64_t n, bool *stopped, struct err *e) {
@@ -319,17 +266,19 @@ int applier_link(struct applier *a, uint64_t n, bool *stopped, struct err *e) {
     }
     if (link_reader_open(a->o.chain, n, a->seq, &r, e) < 0) goto out;
     struct batch *now = &a->batch[0], *next = &a->batch[1], *was;
-    bool starts = true;
+    a->at_until = a->o.until_seq && a->seq >= a->o.until_seq && a->seq < li.end_seq;
+    if (a->at_until) {
+        rc = 0;
+        goto out;
+    }
     batch_reset(now);
     if (link_reader_next(r, now, a->o.window_bytes, e) < 0) goto out;
     for (;;) {
-        bool whole = now->ends_at_commit;
-        if (cut(a, n, now, starts, e) < 0) goto out;
+        cut(a, now);
         if (a->at_until) {
             if (now->n && apply_batch(a, now, NULL, e) < 0) goto out;
             break;
         }
-        starts = whole;
         batch_reset(next);
         if (now->n && link_reader_next(r, next, a->o.window_bytes, e) < 0) goto out;
         bool last = next->n == 0; /* the reader has checked count and end: the link is whole */
