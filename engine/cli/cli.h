@@ -30,6 +30,7 @@ struct args {
     struct options options;         /* the engine's */
     const char *value[64];          /* by row of flag_all: NULL = not given; "" for a flag without value */
     const char *pos[8]; int npos;
+    int exit_code;                  /* set by a verb whose codes mean something of their own (sync health); else 0 */
 };
 /* Fills a->command and everything else; strings are copied, argv is scrubbed where it may hold a secret. */
 int args_parse(struct args *a, int argc, char **argv, struct err *e);
@@ -46,7 +47,8 @@ int cli_duration(struct args *a, const char *flag, int64_t dflt_us, int64_t *us,
 int cli_store_url(struct args *a, char **url, struct err *e);
 int cli_dsn(struct args *a, const char *role /* "source", "target" */, const char *env, const char **driver, const char **dsn, struct err *e);
 /* Put endpoints and the entity as the flags say, then open the job. name is the entity's. */
-/* keep_config: what the entity was configured with stays, under the flags of this run (an incremental follows the scope of its full). */
+/* keep_config: what the entity was configured with stays and holds, under the flags of this run: an incremental follows the scope of
+ * its full, and its --max-changes is not the next one's. */
 struct cli_job { bool keep_config; const char *kind, *name, *store_url, *source_driver, *source_dsn, *target_driver, *target_dsn; };
 int cli_job_open(struct args *a, struct control *c, const struct cli_job *cj, struct job **j, struct err *e);
 /* The producer's name: --name, else the one on this control DB that writes this store, else the first 12 digits of the lineage. */
@@ -67,6 +69,9 @@ int cmd_restore(struct args *a, struct err *e);
 int cmd_broker_run(struct args *a, struct err *e);
 int cmd_broker_stop(struct args *a, struct err *e);
 int cmd_sync_status(struct args *a, struct err *e);
+int cmd_sync_health(struct args *a, struct err *e);
+/* Print a report again and again until a signal: redrawn on a terminal, one below the other elsewhere. */
+int cli_watch(struct control *c, const char *sql_name, enum report_format f, int64_t every_us, struct err *e);
 int cmd_run(struct args *a, struct err *e);
 int cmd_sql(struct args *a, struct err *e);
 int cmd_machine(struct args *a, struct err *e);

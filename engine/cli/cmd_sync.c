@@ -101,9 +101,15 @@ out:
 int cmd_sync_status(struct args *a, struct err *e) {
     struct control *c = NULL;
     enum report_format f;
+    int64_t every_us;
     int rc = -1;
-    if (cli_format(a, &f, e) < 0 || cli_control(a, &c, e) < 0) goto out;
-    rc = report_run(c, "report/status", NULL, 0, f, e);
+    if (cli_format(a, &f, e) < 0 || cli_duration(a, "watch", 0, &every_us, e) < 0) goto out;
+    if (arg_is(a, "watch") && every_us <= 0) {
+        err_set(e, CODE_USAGE, "--watch takes a duration longer than nothing");
+        goto out;
+    }
+    if (cli_control(a, &c, e) < 0) goto out;
+    rc = every_us ? cli_watch(c, "report/status", f, every_us, e) : report_run(c, "report/status", NULL, 0, f, e);
 out:
     control_close(c);
     return rc;

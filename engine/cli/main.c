@@ -43,5 +43,5 @@ int main(int argc, char **argv) {
     if (rc == 0 && fflush(stdout) != 0) rc = err_set(&e, CODE_IO, "the result could not be written to standard output");
     if (rc < 0) log_err(&e);
     args_free(&a);
-    return rc < 0 ? err_exit_code(&e) : 0;
+    return a.exit_code ? a.exit_code : rc < 0 ? err_exit_code(&e) : 0;
 }

@@ -37,6 +37,10 @@ const struct flag flag_all[] = {
     {"steps", "N", "at most so many steps (1)"},
     {"until", "idle", "go on until there is nothing left to do"},
     {"dot", NULL, "as a graph for dot(1)"},
+    {"watch", "DUR", "again and again until interrupted; redrawn on a terminal"},
+    {"max-lag-links", "N", "behind with more links than this (not looked at)"},
+    {"max-lag-seconds", "N", "behind when the oldest link that is not applied is older (900)"},
+    {"max-stale-seconds", "N", "stale when nothing was heard of it for longer (900)"},
 };
 const size_t flag_count = MEM_ARRAY_LEN(flag_all);
 
@@ -57,13 +61,14 @@ static const char *const f_read[] = {COMMON, STORE_R, "format", NULL};
 static const char *const f_verify[] = {COMMON, STORE_R, "depth", "format", NULL};
 static const char *const f_gc[] = {COMMON, STORE_R, "older-than", "dry-run", "format", NULL};
 static const char *const f_restore[] = {COMMON, "from", "from-dir", STORE_X, "target-driver", "target", "include-table", "exclude-table", "map-schema", "control-schema",
-                                        "table-parallelism", "to-id", "dry-run", "format", NULL};
+                                        "table-parallelism", "to-id", "to-position", "to-time", "dry-run", "format", NULL};
 static const char *const f_broker[] = {COMMON, STORE_B, "target-driver", "target", "stream-id", "poll-interval", "apply-concurrency", "reset-target-data", "at-chain-id", "yes",
                                        "once", "policy", "include-table", "exclude-table", "map-schema", "control-schema", "table-parallelism", NULL};
 static const char *const f_bstop[] = {COMMON, STORE_B, "target-driver", "target", "control-schema", "stream-id", "wait", "timeout", NULL};
 static const char *const f_run[] = {COMMON, "steps", "until", NULL};
 static const char *const f_report[] = {COMMON, "format", NULL};
-static const char *const f_status[] = {COMMON, "format", "explain-sql", NULL};
+static const char *const f_status[] = {COMMON, "format", "watch", "explain-sql", NULL};
+static const char *const f_health[] = {COMMON, "format", "max-lag-links", "max-lag-seconds", "max-stale-seconds", "explain-sql", NULL};
 static const char *const f_history[] = {COMMON, "format", "since", "explain-sql", NULL};
 static const char *const f_machine[] = {COMMON, "dot", NULL};
 static const char *const f_plain[] = {COMMON, NULL};
@@ -83,6 +88,7 @@ const struct command command_all[] = {
     {"sync from-backup run", "replay a chain into a target, for as long as it runs", f_broker, NULL, 0, 0, NULL, cmd_broker_run},
     {"sync from-backup stop", "ask brokers of a chain to end", f_bstop, NULL, 0, 0, NULL, cmd_broker_stop},
     {"sync status", "where every broker and producer stands", f_status, NULL, 0, 0, "report/status", cmd_sync_status},
+    {"sync health", "are brokers and producers well: 0 healthy, 1 behind, stale or refused, 2 could not tell", f_health, "[NAME]", 0, 1, "report/health", cmd_sync_health},
     {"run", "advance an entity by hand or from cron", f_run, "KIND NAME", 2, 2, NULL, cmd_run},
     {"sql", "ask the control DB", f_report, "[QUERY]", 0, 1, NULL, cmd_sql},
     {"machine", "states and edges of a kind", f_machine, "[KIND]", 0, 1, NULL, cmd_machine},

@@ -102,6 +102,9 @@ enum report_format { REPORT_TABLE, REPORT_JSON, REPORT_CSV };
 struct bind { const char *name; const char *text; int64_t i; bool is_int, is_null; }; /* name with its colon */
 /* Run a named block and print its rows on stdout. */
 int report_run(struct control *c, const char *sql_name, const struct bind *b, size_t nb, enum report_format f, struct err *e);
+/* The same, and in the same snapshot: how many rows it has, and for how many of them `where` (of its columns) holds. */
+int report_judge(struct control *c, const char *sql_name, const struct bind *b, size_t nb, enum report_format f, const char *where, int64_t *rows,
+                 int64_t *hits, struct err *e);
 int report_sql(struct control *c, const char *sql, enum report_format f, struct err *e); /* an operator's own query */
 int control_check(struct control *c, struct buf *findings, size_t *nfindings, struct err *e); /* all seals, triggers, foreign keys, edges */
 int control_backup(struct control *c, const char *to_path, struct err *e);

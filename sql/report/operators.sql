@@ -17,6 +17,38 @@ SELECT 'broker' AS kind, stream_id, state, NULL AS source, store, target, link_i
 UNION ALL
 SELECT 'producer', name, state, source, store, NULL, tip_id, seq, NULL, lag_bytes, lag_seconds, owner_pid, seen_at, marker, refusal FROM producers
  WHERE name = coalesce(:name, name) ORDER BY 1, 2;
+--| name: health
+--| in: name TEXT, max_links INTEGER, max_seconds INTEGER, max_stale INTEGER   out: kind TEXT, name TEXT, health TEXT, why TEXT, state TEXT, owner_pid INTEGER, lag_links INTEGER, lag_seconds REAL, seen_seconds_ago INTEGER, marker TEXT
+WITH every(kind, name, state, owner_pid, lag_links, marker, refusal) AS (
+  SELECT 'broker', stream_id, state, owner_pid, lag_links, marker, refusal FROM brokers
+  UNION ALL
+  SELECT 'producer', name, state, owner_pid, NULL, marker, refusal FROM producers),
+looked AS ( -- what is behind grows older while nobody looks; finished: a state that nothing leaves by itself or by being started again
+  SELECT e.*, l.seconds + CASE WHEN l.links > 0 THEN l.seen_seconds_ago ELSE 0 END AS lag_seconds, l.seen_seconds_ago,
+         e.refusal IS NOT NULL OR e.state GLOB 'refused*' AS refused,
+         s.step IS NOT NULL AND NOT s.tailing AS beginning,
+         s.step IS NULL AND NOT EXISTS (SELECT 1 FROM transition t WHERE t.kind = e.kind AND t.from_state = e.state AND t.event = 'resume') AS finished
+    FROM every e JOIN state s ON s.kind = e.kind AND s.state = e.state LEFT JOIN lag l ON l.kind = e.kind AND l.name = e.name
+   WHERE e.name = coalesce(:name, e.name)),
+told AS (
+  SELECT *,
+         CASE WHEN refused THEN 'refused: ' || coalesce(marker || ': ', '') || coalesce(refusal, 'see history') END AS why_refused,
+         CASE WHEN beginning THEN 'does not follow yet' END AS why_beginning,
+         CASE WHEN finished OR beginning OR refused THEN NULL
+              WHEN seen_seconds_ago IS NULL THEN 'was never heard of'
+              WHEN seen_seconds_ago > :max_stale
+              THEN printf('last heard of %d s ago, %s', seen_seconds_ago, CASE WHEN owner_pid IS NULL THEN 'and does not run' ELSE 'process ' || owner_pid END)
+         END AS why_stale,
+         CASE WHEN lag_links > :max_links THEN printf('%d links behind', lag_links) END AS why_links,
+         CASE WHEN lag_seconds > :max_seconds THEN printf('%d s behind', lag_seconds) END AS why_seconds
+    FROM looked)
+SELECT kind, name,
+       CASE WHEN why_refused IS NOT NULL THEN 'refused' WHEN why_stale IS NOT NULL THEN 'stale'
+            WHEN coalesce(why_beginning, why_links, why_seconds) IS NOT NULL THEN 'behind' ELSE 'healthy' END AS health,
+       nullif(ltrim(coalesce('; ' || why_refused, '') || coalesce('; ' || why_beginning, '') || coalesce('; ' || why_stale, '') ||
+                    coalesce('; ' || why_links, '') || coalesce('; ' || why_seconds, ''), '; '), '') AS why,
+       state, owner_pid, lag_links, lag_seconds, seen_seconds_ago, marker
+  FROM told ORDER BY kind, name;
 --| name: producers
 --| in: name TEXT   out: name TEXT, state TEXT, source TEXT, store TEXT, tip_id TEXT, seq INTEGER, lag_bytes INTEGER, lag_seconds REAL, owner_pid INTEGER, seen_at TEXT, marker TEXT, refusal TEXT
 SELECT name, state, source, store, tip_id, seq, lag_bytes, lag_seconds, owner_pid, seen_at, marker, refusal FROM producers WHERE name = coalesce(:name, name);
