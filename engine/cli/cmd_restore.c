@@ -25,11 +25,11 @@ static int print(const struct job_result *r, bool json, struct err *e) {
     int rc;
     if (!json) {
         rc = buf_addf(&out, e, "restored %llu tables, %llu rows, %llu changes from %llu links%s\n%s\n", (unsigned long long)r->tables, (unsigned long long)r->rows,
-                      (unsigned long long)r->changes, (unsigned long long)r->links, r->resumed ? " (resumed)" : "", r->id);
+                      (unsigned long long)r->changes, (unsigned long long)r->links, r->resumed ? " (resumed)" : "", r->id[0] ? r->id : "(inside a link: go on with --at-chain-id restore)");
     } else {
         jw_begin(&w, &out, e);
         jw_obj(&w);
-        jw_kv_str(&w, "tail_id", r->id);
+        jw_kv_str(&w, "tail_id", r->id[0] ? r->id : NULL);
         jw_kv_uint(&w, "seq", r->seq);
         jw_kv_str(&w, "lineage", r->lineage);
         jw_kv_uint(&w, "tables", r->tables);
@@ -55,6 +55,10 @@ int cmd_restore(struct args *a, struct err *e) {
     char name[256], *url = NULL;
     bool json, dry = a->options.dry_run;
     int rc = -1;
+    if ((a->options.to_id != NULL) + (a->options.to_position != NULL) + (a->options.to_time != NULL) > 1) {
+        err_set(e, CODE_USAGE, "--to-id, --to-position and --to-time exclude each other");
+        goto out;
+    }
     if (cli_json(a, &json, e) < 0 || cli_dsn(a, "target", "SLUICE_TARGET", &cj.target_driver, &cj.target_dsn, e) < 0 || cli_store_url(a, &url, e) < 0) goto out;
     if (task_name(url, cj.target_dsn, name, e) < 0) goto out;
     if (cli_control(a, &c, e) < 0) goto out;

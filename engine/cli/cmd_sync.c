@@ -27,6 +27,25 @@ static int to_resetting(struct job *j, struct err *e) {
     return entity_advance(j->control, &j->entity, "reset", NULL, NULL, NULL, &moved, e);
 }
 
+/* --dry-run: a plan of the reset, which the control DB does not even hear of: it would keep the flags as the broker's configuration. */
+static int plan_reset(struct args *a, const struct cli_job *cj, const char *store_url, struct err *e) {
+    struct job *j = NULL;
+    struct buf plan = BUF_INIT(MiB(16));
+    int rc = -1;
+    if (!a->options.reset) {
+        err_set(e, CODE_USAGE, "--dry-run plans a reset: without --reset-target-data a broker only applies links");
+        err_hint(e, "see `sluice sync status` for how far it is behind");
+        goto out;
+    }
+    if (job_look("broker", arg(a, "stream-id"), store_url, cj->target_driver, cj->target_dsn, &a->options, &j, e) < 0) goto out;
+    if (broker_dry_run(j, &plan, e) < 0) goto out;
+    rc = cli_print(&plan, e);
+out:
+    buf_free(&plan);
+    job_close(j);
+    return rc;
+}
+
 int cmd_broker_run(struct args *a, struct err *e) {
     struct control *c = NULL;
     struct job *j = NULL;
@@ -45,6 +64,10 @@ int cmd_broker_run(struct args *a, struct err *e) {
         goto out;
     }
     if (cli_dsn(a, "target", "SLUICE_TARGET", &cj.target_driver, &cj.target_dsn, e) < 0 || cli_store_url(a, &url, e) < 0) goto out;
+    if (a->options.dry_run) {
+        rc = plan_reset(a, &cj, url, e);
+        goto out;
+    }
     if (cli_control(a, &c, e) < 0) goto out;
     snprintf(name, sizeof name, "%s", arg(a, "stream-id"));
     log_stream(name);

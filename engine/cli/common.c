@@ -135,9 +135,13 @@ int cli_job_open(struct args *a, struct control *c, const struct cli_job *cj, st
     if (put_endpoint(c, cj->name, ENDPOINT_SOURCE, cj->source_driver, cj->source_dsn, en.source, e) < 0) goto out;
     if (put_endpoint(c, cj->name, ENDPOINT_TARGET, cj->target_driver, cj->target_dsn, en.target, e) < 0) goto out;
     if (put_endpoint(c, cj->name, ENDPOINT_STORE, "file", cj->store_url, en.store, e) < 0) goto out;
-    if (options_to_json(&a->options, &config, e) < 0) goto out;
-    size_t n;
-    if (!(en.config = buf_take(&config, &n, e))) goto out;
+    if (found) {
+        en.config = was.config;
+        was.config = NULL;
+    } else {
+        size_t n;
+        if (options_to_json(&a->options, &config, e) < 0 || !(en.config = buf_take(&config, &n, e))) goto out;
+    }
     if (entity_put(c, &en, e) < 0) goto out;
     rc = job_open(c, cj->kind, cj->name, &a->options, j, e);
 out:

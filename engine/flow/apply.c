@@ -192,10 +192,8 @@ static int apply_shape(struct applier *a, struct change *c, struct err *e) {
     if (t && (!(old_ns = mem_strdup(t->ns, e)) || !(old_name = mem_strdup(t->name, e)))) goto out;
     bool wanted_before = t ? t->wanted : false;
     if (tables_put(a->o.tables, c->shape, &t, e) < 0) goto out;
-    if (t->wanted && before && !wanted_before) {
-        err_set(e, CODE_SHAPE_CHANGED, "table '%s.%s' was renamed into this stream's scope as '%s.%s'; its earlier rows are not on the target",
-                before->ns, before->name, c->shape->ns, c->shape->name);
-        err_mark(e, MARKER_INCLUDE_TABLE_SCOPE_DRIFT, MARKER_NONE);
+    if (before && t->wanted != wanted_before) {
+        tables_refuse_drift(before, c->shape, t->wanted, e);
         goto out;
     }
     if (!t->wanted) {

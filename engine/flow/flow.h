@@ -50,6 +50,10 @@ struct job {
 /* Prepare a job for an entity that is in the control DB: own it, read its config under `o` (taken over), resolve its endpoints, open its store.
  * On error everything is released. */
 int job_open(struct control *c, const char *kind, const char *name, struct options *o, struct job **j, struct err *e);
+/* A job that only looks: it has no control DB, owns nothing and records nothing. What an entity of that name was configured with plays no part. The
+ * DSN may hold `${VAR}` and `file:PATH`. */
+int job_look(const char *kind, const char *name, const char *store_url, const char *target_driver, const char *target_dsn, struct options *o, struct job **j,
+             struct err *e);
 void job_close(struct job *j); /* NULL is fine */
 
 enum drive_until {
@@ -83,6 +87,7 @@ int step_task_run(struct job *j, struct step_result *r, struct err *e);
 /* Plans that change nothing, for --dry-run. */
 int full_dry_run(struct job *j, struct buf *out, struct err *e);
 int restore_dry_run(struct job *j, struct buf *out, struct err *e);
+int broker_dry_run(struct job *j, struct buf *out, struct err *e); /* of --reset-target-data; for a job of job_look */
 
 /* The chain of the job's store: CODE_CHAIN_MISSING when there is none. */
 int job_chain(struct job *j, struct chain **c, struct err *e);

@@ -1,5 +1,6 @@
 /* A job is an entity made ready to run: its row, its options, its endpoints with resolved secrets, its store. Every process that runs an entity
  * comes through job_open, so configuring by SQL and by flags cannot differ. */
+#include <stdio.h>
 #include <string.h>
 
 #include "engine/base/log.h"
@@ -70,6 +71,24 @@ int job_open(struct control *c, const char *kind, const char *name, struct optio
     if (store_of(j, e) < 0 || policy_open(j->options.policy, &j->policy, e) < 0) goto bad;
     if (entity_own(c, &j->entity, e) < 0) goto bad;
     j->owned = true;
+    *out = j;
+    return 0;
+bad:
+    job_close(j);
+    return -1;
+}
+
+int job_look(const char *kind, const char *name, const char *store_url, const char *target_driver, const char *target_dsn, struct options *o, struct job **out,
+             struct err *e) {
+    struct job *j = mem_alloc(sizeof *j, e);
+    if (!j) return -1;
+    j->options = *o;
+    memset(o, 0, sizeof *o);
+    snprintf(j->entity.kind, sizeof j->entity.kind, "%s", kind);
+    snprintf(j->entity.name, sizeof j->entity.name, "%s", name);
+    if (filter_of(j, e) < 0 || schema_map(j, e) < 0) goto bad;
+    if (!(j->target_driver = db_driver_find(target_driver, e)) || secret_resolve(target_dsn, &j->target_dsn, e) < 0) goto bad;
+    if (j->target_driver->dsn_check(j->target_dsn, e) < 0 || store_open(store_url, &j->store, e) < 0) goto bad;
     *out = j;
     return 0;
 bad:

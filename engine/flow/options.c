@@ -33,6 +33,8 @@ const struct option option_all[] = {
     {"map-schema", OPTION_LIST, O(map_schema), true, "A=B", "tables of schema A go to schema B"},
     {"control-schema", OPTION_STR, O(control_schema), true, "NAME", "where sluice's own tables stand on the target"},
     {"to-id", OPTION_STR, O(to_id), false, "ID", "restore up to this link (default: the last)"},
+    {"to-position", OPTION_STR, O(to_position), false, "POS", "restore up to this position of the source, a transaction that ends there included"},
+    {"to-time", OPTION_STR, O(to_time), false, "TIME", "restore up to the first commit later than this (2026-01-31T12:00:00Z)"},
     {"at-chain-id", OPTION_STR, O(at_chain_id), true, "ID|restore", "the target already stands at this link"},
     {"poll-interval", OPTION_DURATION, O(poll_us), true, "DUR", "how often to look for new links (30s)"},
     {"apply-concurrency", OPTION_U64, O(apply_concurrency), true, "W", "lanes (0 = auto); this version applies with one lane whatever W says"},

@@ -25,7 +25,7 @@ struct options {
     const char *rollover_hook;
     /* restore, broker */
     struct list map_schema;         /* "A=B" each */
-    const char *control_schema, *to_id, *at_chain_id;
+    const char *control_schema, *to_id, *to_position, *to_time, *at_chain_id;
     int64_t poll_us;
     uint64_t apply_concurrency;
     bool reset, yes, once;

@@ -91,6 +91,17 @@ out:
     return rc;
 }
 
+/* A bound inside the link: every table's own snapshot must be reached by then. */
+static int check_bound(struct rebuild *r, struct err *e) {
+    for (size_t i = 0; r->to_seq && i < r->tables.n; i++) {
+        const struct flow_table *t = r->tables.v[i];
+        if (!t || t->skip_seq <= r->to_seq) continue;
+        err_set(e, CODE_CHAIN_INCOMPLETE, "the rows of table '%s.%s' were read later than the point asked for", t->ns, t->name);
+        return err_hint(e, "ask for a later one; see `sluice backup list`");
+    }
+    return 0;
+}
+
 static int check_table(struct rebuild *r, const struct shape *src, const char *ns, const char *name, bool may_replace, struct err *e) {
     const struct target_ops *t = r->job->target_driver->target;
     struct shape *dst = NULL;
@@ -118,14 +129,16 @@ out:
     return rc;
 }
 
-/* Tables that only the links bring: they must not meet a table of that name either. */
+/* Tables that only the links bring: they must not meet a table of that name either. One that a link renames must stay inside the scope, or outside. */
 static int check_later_tables(struct rebuild *r, bool may_replace, struct err *e) {
     struct shape *const *shapes;
     size_t n;
     if (chain_shapes_at(r->chain, r->to.n + 1, &shapes, &n, e) < 0) return -1;
     for (size_t i = 0; i < n; i++) {
-        if (tables_get(&r->tables, shapes[i]->table)) continue;
-        if (!table_filter_match(&r->job->filter, shapes[i]->ns, shapes[i]->name)) continue;
+        const struct flow_table *t = tables_get(&r->tables, shapes[i]->table);
+        bool wanted = table_filter_match(&r->job->filter, shapes[i]->ns, shapes[i]->name);
+        if (t && t->wanted != wanted) return tables_refuse_drift(t->shape, shapes[i], wanted, e);
+        if (t || !wanted) continue;
         if (check_table(r, shapes[i], tables_ns(&r->tables, shapes[i]->ns), shapes[i]->name, may_replace, e) < 0) return -1;
     }
     return 0;
@@ -144,7 +157,7 @@ int rebuild_plan(struct rebuild *r, bool may_replace, struct err *e) {
     }
     if (n && !wanted) return err_set(e, CODE_USAGE, "the table filter leaves none of the chain's %zu tables", n);
     if (tables_collisions(&r->tables, e) < 0) return -1;
-    if (find_skips(r, e) < 0) return -1;
+    if (find_skips(r, e) < 0 || check_bound(r, e) < 0) return -1;
     for (size_t i = 0; i < n; i++) {
         struct flow_table *t = tables_get(&r->tables, ti[i].table);
         if (t->wanted && check_table(r, t->shape, t->ns, t->name, may_replace, e) < 0) return -1;
@@ -194,6 +207,7 @@ static int write_phase(struct rebuild *r, const char *phase, struct err *e) {
     jw_obj(&j);
     jw_kv_uint(&j, "n", r->to.n);
     jw_kv_str(&j, "id", r->to.id);
+    if (r->to_seq) jw_kv_uint(&j, "seq", r->to_seq);
     jw_kv_str(&j, "segment", r->opening.segment);
     jw_obj_end(&j);
     if (jw_end(&j) < 0) goto out;
@@ -210,11 +224,23 @@ out:
 /* Is the row an unfinished rebuild of the same pinned link? */
 static bool same_rebuild(const struct rebuild *r) {
     struct err ignore = {0};
-    const char *id = NULL;
-    json_t *o = json_parse(r->state->detail, strlen(r->state->detail), "detail", &ignore);
-    bool same = o && json_get_str(o, "id", &id, "detail", &ignore) == 0 && strcmp(id, r->to.id) == 0;
+    char id[CHAIN_ID];
+    uint64_t seq;
+    return rebuild_pinned(r->state, id, &seq, &ignore) == 0 && strcmp(id, r->to.id) == 0 && seq == r->to_seq;
+}
+
+int rebuild_pinned(const struct target_state *st, char id[CHAIN_ID], uint64_t *seq, struct err *e) {
+    const char *text;
+    json_t *o = json_parse(st->detail, strlen(st->detail), "the state row's detail", e);
+    int rc = -1;
+    *seq = 0;
+    if (!o || json_get_str(o, "id", &text, "the state row's detail", e) < 0) goto out;
+    if (json_object_get(o, "seq") && json_get_u64(o, "seq", seq, "the state row's detail", e) < 0) goto out;
+    snprintf(id, CHAIN_ID, "%s", text);
+    rc = 0;
+out:
     if (o) json_decref(o);
-    return same;
+    return rc;
 }
 
 static void stand_at_opening(struct rebuild *r) {
@@ -315,15 +341,16 @@ static int set_sequences(struct rebuild *r, struct err *e) {
     const struct object *o;
     size_t n;
     if (full_reader_sequences(r->full, &o, &n) < 0) return err_set(e, CODE_INTERNAL, "the full has no list of sequences");
-    for (size_t i = 0; i < n; i++)
-        if (r->job->target_driver->target->sequence_set(r->target, &o[i], tables_ns(&r->tables, o[i].ns), e) < 0) return -1;
+    for (size_t i = 0; i < n; i++) /* the list names every object of the catalogue */
+        if (o[i].kind == OBJECT_SEQUENCE && r->job->target_driver->target->sequence_set(r->target, &o[i], tables_ns(&r->tables, o[i].ns), e) < 0)
+            return -1;
     return 0;
 }
 
 static int replay(struct rebuild *r, bool *stopped, struct err *e) {
     struct applier *a = NULL;
     struct applier_opts o = {.driver = r->job->target_driver, .target = r->target, .state = r->state, .chain = r->chain, .tables = &r->tables,
-                             .stopper = r->stopper};
+                             .stopper = r->stopper, .window_bytes = r->window_bytes};
     int rc = -1;
     if (applier_open(&o, &a, e) < 0) goto out;
     struct link_info li;
@@ -334,8 +361,9 @@ static int replay(struct rebuild *r, bool *stopped, struct err *e) {
     for (; n <= r->to.n && !*stopped; n++) {
         if (chain_link(r->chain, n, &li, e) < 0) goto out;
         if (li.opening) continue;
+        applier_until(a, n == r->to.n ? r->to_seq : 0);
         if (applier_link(a, n, stopped, e) < 0) goto out;
-        if (r->stopper && stopper_asked(r->stopper)) *stopped = n < r->to.n;
+        if (!*stopped && n < r->to.n && r->stopper && stopper_asked(r->stopper)) *stopped = true;
     }
     rc = 0;
 out:

@@ -13,11 +13,13 @@ struct rebuild {
     struct target *target;
     struct target_state *state;   /* taken over by rebuild_begin */
     struct link_info to;          /* pinned: what the target will stand at */
+    uint64_t to_seq;              /* pinned: a commit inside `to` to stop behind; 0 = the whole link */
     struct link_info opening;     /* of the segment whose full is loaded */
     struct full_reader *full;
     struct tables tables;
     struct stopper *stopper;
     unsigned parallelism;
+    size_t window_bytes;          /* of the applier; 0 = its default */
     bool resumed;
     struct load_stats loaded;
     struct applier_stats applied;
@@ -34,6 +36,8 @@ int rebuild_begin(struct rebuild *r, bool drop, struct err *e);
 /* Drop (phase "resetting"), create, load, finish, replay, and record `last_phase` ("tailing", "restored"). *stopped: goes on with the same command. */
 int rebuild_run(struct rebuild *r, const char *last_phase, bool *stopped, struct err *e);
 void rebuild_free(struct rebuild *r);
+/* The id and seq that an unfinished (or finished) rebuild pinned in its row. seq 0: the whole link. */
+int rebuild_pinned(const struct target_state *st, char id[CHAIN_ID], uint64_t *seq, struct err *e);
 
 /* The shapes in force right behind `seq`, which lies in link n (or at its start): for resuming inside a link. */
 int tables_at(struct tables *ts, struct chain *c, uint64_t n, uint64_t seq, struct err *e);

@@ -2,16 +2,41 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/base/json.h"
+#include "engine/base/clock.h"
 #include "engine/base/log.h"
 #include "engine/base/mem.h"
 #include "engine/flow/flow.h"
 #include "engine/flow/rebuild.h"
+#include "engine/flow/until.h"
+
+/* --to-position, --to-time: the link that holds the point, and where in it. */
+static int pick_point(struct rebuild *r, struct err *e) {
+    const struct options *o = &r->job->options;
+    struct until u = {0};
+    struct pos start, anchor;
+    uint64_t n, seq;
+    bool whole;
+    if (o->to_position && pos_set(&u.pos, chain_info(r->chain)->source_engine, o->to_position, e) < 0) return err_wrap(e, "--to-position");
+    if (o->to_time && until_time_parse(o->to_time, &u.time_us, e) < 0) return err_wrap(e, "--to-time");
+    if (chain_link(r->chain, 0, &r->to, e) < 0 || chain_link_span(r->chain, 0, &start, &anchor, e) < 0) return -1;
+    if (u.time_us ? u.time_us < r->to.time_us : pos_compare(&u.pos, &anchor) == POS_LESS) {
+        char at[32];
+        clock_iso(r->to.time_us, at);
+        err_set(e, CODE_CHAIN_INCOMPLETE, "the point asked for lies before the chain's first full (%s, %s)", anchor.token, at);
+        return err_hint(e, "ask for a later one; see `sluice backup list`");
+    }
+    if (until_find(r->chain, 0, &u, &n, &seq, &whole, e) < 0 || chain_link(r->chain, n, &r->to, e) < 0) return -1;
+    if (!whole && seq > r->to.start_seq) r->to_seq = seq;
+    else if (!whole && chain_link(r->chain, n - 1, &r->to, e) < 0) return -1;
+    log_info("the point lies here", KV_STR("link", r->to.id), KV_U64("seq", r->to_seq ? r->to_seq : r->to.end_seq), KV_STR("inside", r->to_seq ? "yes" : "no"));
+    return 0;
+}
 
 static int pick_link(struct rebuild *r, const char *to_id, struct err *e) {
-    const struct chain_info *ci = chain_info(r->chain);
+    const struct options *o = &r->job->options;
+    if (!to_id && (o->to_position || o->to_time)) return pick_point(r, e);
     if (!to_id) {
-        r->to = ci->tip;
+        r->to = chain_info(r->chain)->tip;
         return 0;
     }
     if (chain_find(r->chain, to_id, &r->to, e) < 0) return err_hint(e, "see `sluice backup list`");
@@ -25,24 +50,20 @@ static void restore_name(struct rebuild *r, char out[256]) {
 /* What an earlier restore of this chain left on the target. An unfinished one goes on to the link that it pinned, however far the chain has grown
  * since; its tables are half full, so nothing else may pretend to begin. */
 static int look_back(struct rebuild *r, const char *stream, struct target_state *was, bool *found, bool *resuming, struct err *e) {
-    const char *to_id = r->job->options.to_id, *pinned = NULL;
-    json_t *o = NULL;
-    int rc = -1;
+    const struct options *o = &r->job->options;
+    char pinned[CHAIN_ID];
+    uint64_t seq;
+    bool asked = o->to_id || o->to_position || o->to_time;
     *resuming = false;
     if (r->job->target_driver->target->state_read(r->target, stream, was, found, e) < 0) return -1;
-    if (!*found || strcmp(was->phase, "restoring") != 0) return pick_link(r, to_id, e);
-    if (!(o = json_parse(was->detail, strlen(was->detail), "detail", e)) || json_get_str(o, "id", &pinned, "detail", e) < 0) goto out;
-    if (pick_link(r, to_id ? to_id : pinned, e) < 0) goto out;
-    *resuming = strcmp(r->to.id, pinned) == 0;
-    if (*resuming) {
-        rc = 0;
-        goto out;
-    }
-    err_set(e, CODE_STREAM_INCOMPLETE, "an unfinished restore of this chain to link '%s' is on the target", pinned);
-    err_hint(e, "finish it: leave --to-id out; or drop its tables and its row in sluice_cdc_state");
-out:
-    if (o) json_decref(o);
-    return rc;
+    if (!*found || strcmp(was->phase, "restoring") != 0) return pick_link(r, o->to_id, e);
+    if (rebuild_pinned(was, pinned, &seq, e) < 0) return -1;
+    if (pick_link(r, asked ? o->to_id : pinned, e) < 0) return -1;
+    if (!asked) r->to_seq = seq;
+    *resuming = strcmp(r->to.id, pinned) == 0 && r->to_seq == seq;
+    if (*resuming) return 0;
+    err_set(e, CODE_STREAM_INCOMPLETE, "an unfinished restore of this chain to link '%s'%s is on the target", pinned, seq ? " (to a point inside it)" : "");
+    return err_hint(e, "finish it: leave --to-… out; or drop its tables and its row in sluice_cdc_state");
 }
 
 /* Was everything durable on the target when a run was killed before it could say so in the control DB? Not when it was said, or when somebody went on
@@ -51,7 +72,11 @@ static int finished(struct rebuild *r, const struct target_state *was, bool foun
     struct target_state *all;
     size_t n;
     *yes = false;
-    if (!found || r->job->again || strcmp(was->phase, "restored") != 0 || strcmp(was->link_id, r->to.id) != 0) return 0;
+    if (!found || r->job->again || strcmp(was->phase, "restored") != 0) return 0;
+    char pinned[CHAIN_ID];
+    uint64_t seq;
+    if (rebuild_pinned(was, pinned, &seq, e) < 0) return -1;
+    if (strcmp(pinned, r->to.id) != 0 || seq != r->to_seq) return 0;
     struct arena *a = arena_new(4096, e);
     if (!a) return -1;
     int rc = r->job->target_driver->target->state_list(r->target, a, &all, &n, e);
@@ -68,7 +93,7 @@ static int plan(struct rebuild *r, char stream[256], bool *done, struct err *e) 
     bool found, resuming;
     if (job_chain(r->job, &r->chain, e) < 0) return -1;
     restore_name(r, stream);
-    if (r->job->options.to_id && pick_link(r, r->job->options.to_id, e) < 0) return -1; /* before the target is asked for anything */
+    if ((r->job->options.to_id || r->job->options.to_position || r->job->options.to_time) && pick_link(r, r->job->options.to_id, e) < 0) return -1; /* before the target is asked for anything */
     if (job_target(r->job, stream, &r->target, e) < 0) return -1;
     if (look_back(r, stream, &was, &found, &resuming, e) < 0) return -1;
     if (finished(r, &was, found, done, e) < 0) return -1;
@@ -106,9 +131,10 @@ int step_task_run(struct job *j, struct step_result *sr, struct err *e) {
         err_hint(e, "run the same command again: it goes on where it was");
         goto out;
     }
-    snprintf(j->result.id, sizeof j->result.id, "%s", st.link_id);
+    /* Inside a link there is no id to stand at: the seq says it. */
+    snprintf(j->result.id, sizeof j->result.id, "%s", r.to_seq ? "" : st.link_id);
     snprintf(j->result.lineage, sizeof j->result.lineage, "%s", chain_info(r.chain)->lineage);
-    j->result.seq = st.seq;
+    j->result.seq = r.to_seq ? r.to_seq : st.seq;
     j->result.tables = r.loaded.tables;
     j->result.rows = r.loaded.rows;
     j->result.raw_bytes = r.loaded.raw_bytes;
@@ -118,7 +144,7 @@ int step_task_run(struct job *j, struct step_result *sr, struct err *e) {
     j->result.resumed = r.resumed;
     j->result.committed = true;
     sr->event = "done";
-    snprintf(sr->detail, sizeof sr->detail, "{\"id\":\"%s\",\"seq\":%llu,\"rows\":%llu,\"changes\":%llu}", st.link_id, (unsigned long long)st.seq,
+    snprintf(sr->detail, sizeof sr->detail, "{\"id\":\"%s\",\"seq\":%llu,\"rows\":%llu,\"changes\":%llu}", st.link_id, (unsigned long long)j->result.seq,
              (unsigned long long)r.loaded.rows, (unsigned long long)r.applied.changes);
     snprintf(sr->said, sizeof sr->said, "restored to %s", st.link_id);
     rc = 0;

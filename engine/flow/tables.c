@@ -116,6 +116,14 @@ int tables_bind(struct tables *ts, struct flow_table *t, struct err *e) {
     return ts->driver->target->bind(ts->target, t->shape, t->ns, t->name, &t->bound, e);
 }
 
+int tables_refuse_drift(const struct shape *before, const struct shape *after, bool into, struct err *e) {
+    err_set(e, CODE_SHAPE_CHANGED, into ? "table '%s.%s' was renamed into this scope as '%s.%s'; its earlier rows are not on the target"
+                                        : "table '%s.%s' was renamed out of this scope as '%s.%s'; its later rows would be missing on the target",
+            before->ns, before->name, after->ns, after->name);
+    err_mark(e, MARKER_INCLUDE_TABLE_SCOPE_DRIFT, MARKER_NONE);
+    return err_hint(e, "let the filter hold both names, or none");
+}
+
 int tables_collisions(const struct tables *ts, struct err *e) {
     bool fold = ts->driver->caps & CAP_FOLDS_NAMES;
     for (size_t i = 0; i < ts->n; i++) {

@@ -38,6 +38,8 @@ int tables_bind(struct tables *ts, struct flow_table *t, struct err *e);
 const char *tables_ns(const struct tables *ts, const char *source_ns);
 /* tables_ns as the driver's callback wants it (arg is the struct tables). */
 const char *tables_ns_cb(void *arg, const char *source_ns);
+/* A rename took a table into the consumer's scope, or out of it: CODE_SHAPE_CHANGED, INCLUDE-TABLE-SCOPE-DRIFT. */
+int tables_refuse_drift(const struct shape *before, const struct shape *after, bool into, struct err *e);
 /* Two tables that would become one on the target: CODE_NAME_COLLISION, both named. */
 int tables_collisions(const struct tables *ts, struct err *e);
 
