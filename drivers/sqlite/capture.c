@@ -12,7 +12,11 @@
  *    triggers that name no column: they mark the table to be copied whole.
  *    A primary key that may be NULL is watched: the first NULL is noted, and the table's shape is then looked at again.
  * 5. Ids only grow: the newest row is never deleted, so no id is given out twice. Every row has a random nonce; the one at a consumer's position
- *    proves that the file is still the one it read. */
+ *    proves that the file is still the one it read.
+ *
+ * What no trigger can see, and so the application must not do to captured tables: write with triggers switched off on its connection
+ * (SQLITE_DBCONFIG_ENABLE_TRIGGER), through sqlite3_blob_write, or with writable_schema. Two DDLs can fail for it until the next tick has rearmed: dropping a
+ * column whose unique index it has just dropped, and writes to a table renamed under PRAGMA legacy_alter_table=ON (which leaves the old name in triggers). */
 #include "drivers/sqlite/capture.h"
 
 #include <stdio.h>

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "drivers/db.h"
+#include "engine/base/log.h"
 #include "engine/base/mem.h"
 #include "tests/tap.h"
 
@@ -211,6 +212,7 @@ static void feed_open(struct feed *f) {
 __attribute__((unused)) static void feed_file(struct feed *f, const char *sql) {
     *f = (struct feed){.max_bytes = f->max_bytes ? f->max_bytes : 64 * 1024, .exclude = f->exclude, .nexclude = f->nexclude, .keyless_max = f->keyless_max, .verbose = getenv("VERBOSE") != NULL};
     snprintf(f->dir, sizeof f->dir, "/tmp/sluice-feed-XXXXXX");
+    log_setup(LOG_TEXT, f->verbose ? LOG_DEBUG : LOG_ERROR);
     if (!mkdtemp(f->dir)) exit(1);
     snprintf(f->path, sizeof f->path, "%s/app.db", f->dir);
     if (sqlite3_open(f->path, &f->app) != SQLITE_OK) exit(1);

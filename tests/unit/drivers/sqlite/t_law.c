@@ -147,7 +147,7 @@ static bool round_of(uint64_t seed, bool with_ddl) {
 int main(void) {
     const char *one = getenv("SEED"), *many = getenv("ROUNDS");
     uint64_t first = one ? strtoull(one, NULL, 10) : (uint64_t)time(NULL) * 1000;
-    int rounds = one ? 1 : many ? atoi(many) : 60;
+    int rounds = one ? 1 : many ? atoi(many) : 40;
     for (int i = 0; i < rounds; i++)
         for (int with_ddl = 0; with_ddl < 2; with_ddl++) {
             bool fine = round_of(first + (uint64_t)i, with_ddl);
