@@ -28,6 +28,7 @@ tap_failed=0
 cleanup() {
     local pid
     for pid in $(cat "$T/pids"); do kill -9 "$pid" 2>/dev/null; done
+    pg_cleanup
     [ -n "${KEEP:-}" ] && { echo "# kept: $T" >&2; return; }
     rm -rf "$T"
 }
@@ -125,4 +126,29 @@ wait_for() {
         [ $SECONDS -lt "$until" ] || { echo "waited $1 s in vain for: $2"; return 1; }
         sleep 0.05
     done
+}
+
+# --- PostgreSQL: a database of one's own on each of the servers that with_servers.sh started
+
+need_pg() { [ -n "${PG_A:-}" ] || skip_all "no PostgreSQL here (tests/lib/with_servers.sh starts one)"; }
+pg_made=""
+pg_db() { # pg_db SERVER NAME: a new database; its URL on stdout. SERVER: the value of PG_A, PG_B or PG_OLD
+    local db="t$$_$2"
+    q "$1/postgres" "drop database if exists $db with (force)" && q "$1/postgres" "create database $db" && echo "$1/$db"
+    echo "$1 $db" >>"$T/databases"
+}
+pg_role() { # pg_role SERVER NAME ATTRIBUTES: a role that can log in with the second password; its name on stdout
+    q "$1/postgres" "create role $2 login password '${SECRETS##* }' $3"
+    echo "$1 $2" >>"$T/roles"
+}
+as_role() { local host=${1#*@}; echo "postgresql://$2:${SECRETS##* }@$host"; } # as_role URL ROLE
+pg_cleanup() {
+    local server db
+    [ -f "$T/databases" ] && while read -r server db; do
+        psql -XAtq "$server/postgres" -c "select pg_terminate_backend(active_pid) from pg_replication_slots where database = '$db' and active_pid is not null" >/dev/null 2>&1
+        psql -XAtq "$server/postgres" -c "select pg_drop_replication_slot(slot_name) from pg_replication_slots where database = '$db'" >/dev/null 2>&1
+        psql -XAtq "$server/postgres" -c "drop database if exists $db with (force)" >/dev/null 2>&1
+    done <"$T/databases"
+    [ -f "$T/roles" ] && while read -r server db; do psql -XAtq "$server/postgres" -c "drop role if exists $db" >/dev/null 2>&1; done <"$T/roles"
+    return 0
 }
