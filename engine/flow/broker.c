@@ -14,6 +14,7 @@
 #include "engine/flow/brokerplace.h"
 #include "engine/flow/flow.h"
 #include "engine/flow/rebuild.h"
+#include "engine/flow/until.h"
 
 #define HEARTBEAT_EVERY_US (10 * INT64_C(1000000))
 #define MIRROR_EVERY_US INT64_C(1000000)
@@ -92,53 +93,6 @@ static void housekeep(struct tail *t, bool now) {
     }
 }
 
-/* ---- where to begin ---- */
-
-/* --at-chain-id: the operator's word, checked against what a restore or an earlier run left. */
-static int adopt(struct job *j, struct chain *chain, struct target *target, struct target_state *st, bool have_row, struct err *e) {
-    const struct target_ops *ops = j->target_driver->target;
-    struct target_state rst = {0};
-    struct link_info li = {0};
-    char stream[256];
-    bool restored;
-    bool exactly = strcmp(j->options.at_chain_id, "restore") == 0;
-    snprintf(stream, sizeof stream, "restore:%s", chain_info(chain)->lineage);
-    if (ops->state_read(target, stream, &rst, &restored, e) < 0) return -1;
-    if (restored && strcmp(rst.phase, "restored") != 0) {
-        err_set(e, CODE_STREAM_INCOMPLETE, "the restore on this target is not finished (%s)", rst.phase);
-        return err_hint(e, "finish it with the same `sluice restore` command");
-    }
-    if (exactly) {
-        if (!restored) {
-            err_set(e, CODE_STREAM_UNKNOWN, "no restore of chain '%.12s' is recorded on this target", chain_info(chain)->lineage);
-            return err_hint(e, "run `sluice restore` first, or give the id that the target stands at");
-        }
-        if (chain_find(chain, rst.link_id, &li, e) < 0) return -1;
-    } else {
-        if (chain_find(chain, j->options.at_chain_id, &li, e) < 0) return -1;
-        /* A row of the stream itself is younger than what a restore left, and speaks below. */
-        if (!have_row && restored && (rst.seq != li.end_seq || strcmp(rst.link_id, li.id) != 0)) {
-            err_set(e, CODE_STREAM_EXISTS, "the restore on this target stands at '%s', not at '%s'", rst.link_id, li.id);
-            return err_hint(e, "give --at-chain-id restore, which adopts it exactly");
-        }
-    }
-    if (have_row) {
-        if (strcmp(st->link_id, li.id) == 0 && strcmp(st->lineage, chain_info(chain)->lineage) == 0) return 0;
-        err_set(e, CODE_STREAM_EXISTS, "stream '%s' stands at '%s' already, not at '%s'", j->entity.name, st->link_id, li.id);
-        return err_hint(e, "start it without --at-chain-id, or rebuild with --reset-target-data");
-    }
-    memset(st, 0, sizeof *st);
-    snprintf(st->stream_id, sizeof st->stream_id, "%s", j->entity.name);
-    snprintf(st->lineage, sizeof st->lineage, "%s", chain_info(chain)->lineage);
-    snprintf(st->source_identity, sizeof st->source_identity, "%s", chain_info(chain)->source_identity);
-    snprintf(st->link_id, sizeof st->link_id, "%s", li.id);
-    snprintf(st->phase, sizeof st->phase, "tailing");
-    st->seq = exactly ? rst.seq : li.end_seq;
-    st->format = 1;
-    if (FAULT("broker.before_adopt", e) < 0) return -1;
-    return ops->state_write(target, st, e);
-}
-
 /* ---- tailing ---- */
 
 static int open_tail(struct job *j, struct tail **out, struct err *e) {
@@ -155,8 +109,8 @@ static int open_tail(struct job *j, struct tail **out, struct err *e) {
     if (ops->control_ensure(t->target, e) < 0) goto bad;
     if (ops->state_read(t->target, j->entity.name, &t->state, &found, e) < 0) goto bad;
     if (options_flagged(&j->options, "at-chain-id") && !j->place_checked) {
-        if (found && broker_check_finished(&t->state, e) < 0) goto bad;
-        if (adopt(j, t->chain, t->target, &t->state, found, e) < 0) goto bad;
+        if (found && !broker_adopting(&t->state) && broker_check_finished(&t->state, e) < 0) goto bad;
+        if (broker_adopt(j, t->chain, t->target, &t->state, found, e) < 0) goto bad;
     } else if (!found) {
         broker_refuse_unknown(j->entity.name, e);
         goto bad;
@@ -182,6 +136,51 @@ bad:
     return -1;
 }
 
+/* How far this tick may go in link n: --until ends the run there, --apply-delay only the tick. *seq 0: the whole link. */
+static int bound(struct job *j, struct tail *t, uint64_t n, uint64_t *seq, bool *ends, struct err *e) {
+    struct until u = {0};
+    uint64_t at;
+    bool whole;
+    *seq = 0;
+    *ends = false;
+    if (j->options.until) {
+        struct err no_time = {0};
+        if (until_time_parse(j->options.until, &u.time_us, &no_time) < 0 && pos_set(&u.pos, chain_info(t->chain)->source_engine, j->options.until, e) < 0)
+            return err_set(e, CODE_USAGE, "--until is neither a time nor a position of this chain's source: '%s'", j->options.until);
+        if (until_cut(t->chain, n, &u, &at, &whole, e) < 0) return -1;
+        if (!whole) *seq = at;
+        *ends = !whole;
+    }
+    if (j->options.apply_delay_us) {
+        u = (struct until){.time_us = clock_wall_us() - j->options.apply_delay_us};
+        if (until_cut(t->chain, n, &u, &at, &whole, e) < 0) return -1;
+        if (!whole && (!*ends || at < *seq)) {
+            *seq = at;
+            *ends = false;
+        }
+        if (!whole && at <= applier_seq(t->applier)) *seq = at ? at : 1;
+    }
+    return 0;
+}
+
+/* One link, as far as the bounds let it. *more: the tick goes on with the next. */
+static int tail_link(struct job *j, struct tail *t, uint64_t n, bool *stopped, bool *more, struct err *e) {
+    uint64_t seq;
+    bool ends;
+    *more = false;
+    if (bound(j, t, n, &seq, &ends, e) < 0) return -1;
+    applier_until(t->applier, seq);
+    if (seq == 0 || seq > applier_seq(t->applier)) {
+        if (applier_link(t->applier, n, stopped, e) < 0) return -1;
+        *more = !*stopped && seq == 0;
+    }
+    if (ends && !*stopped && applier_seq(t->applier) >= seq) {
+        stopper_say(&j->stopper, "until");
+        *stopped = true;
+    }
+    return 0;
+}
+
 int step_broker_tail(struct job *j, struct step_result *r, struct err *e) {
     struct tail *t = j->ctx;
     struct link_info at, li;
@@ -195,11 +194,12 @@ int step_broker_tail(struct job *j, struct step_result *r, struct err *e) {
     }
     if (broker_place(t->chain, &t->state, &at, e) < 0) return -1;
     uint64_t before = applier_stats(t->applier)->changes, links = 0;
-    for (uint64_t n = at.n + 1; n < chain_info(t->chain)->nlinks && !stopped; n++) {
+    bool more = true;
+    for (uint64_t n = at.n + 1; n < chain_info(t->chain)->nlinks && !stopped && more; n++) {
         if (chain_link(t->chain, n, &li, e) < 0) return -1;
         if (li.opening) continue;
-        if (applier_link(t->applier, n, &stopped, e) < 0) return -1;
-        if (!stopped) links++;
+        if (tail_link(j, t, n, &stopped, &more, e) < 0) return -1;
+        if (more) links++;
         housekeep(t, false);
         if (stopper_asked(&j->stopper)) stopped = true;
     }
@@ -235,9 +235,9 @@ int step_broker_start(struct job *j, struct step_result *r, struct err *e) {
         rc = 0;
         goto out;
     }
-    if (found && broker_check_finished(&st, e) < 0) goto out;
+    if (found && !(j->options.at_chain_id && broker_adopting(&st)) && broker_check_finished(&st, e) < 0) goto out;
     if (j->options.at_chain_id) {
-        if (ops->control_ensure(target, e) < 0 || adopt(j, chain, target, &st, found, e) < 0) goto out;
+        if (ops->control_ensure(target, e) < 0 || broker_adopt(j, chain, target, &st, found, e) < 0) goto out;
         r->event = found ? "warm" : "adopt";
     } else if (found) {
         if (broker_place(chain, &st, &at, e) < 0) goto out;

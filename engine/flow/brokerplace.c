@@ -16,6 +16,7 @@ int broker_refuse_unknown(const char *stream_id, struct err *e) {
 int broker_check_finished(const struct target_state *st, struct err *e) {
     if (strcmp(st->phase, "tailing") == 0 || strcmp(st->phase, "restored") == 0) return 0;
     err_set(e, CODE_STREAM_INCOMPLETE, "a rebuild of stream '%s' was begun and not finished (%s %s)", st->stream_id, st->phase, st->detail);
+    if (broker_adopting(st)) return err_hint(e, "run it again with --at-chain-id restore");
     return err_hint(e, "run it again with --reset-target-data: it goes on where it was");
 }
 

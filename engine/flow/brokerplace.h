@@ -7,6 +7,9 @@
 
 /* The link whose end the state stands at. Distinct refusals: foreign or re-rooted lineage, pruned, forked, hole. */
 int broker_place(struct chain *c, const struct target_state *st, struct link_info *at, struct err *e);
+/* --at-chain-id: the operator's word, checked against what a restore or an earlier run left, and written as the stream's row. */
+int broker_adopt(struct job *j, struct chain *chain, struct target *target, struct target_state *st, bool have_row, struct err *e);
+bool broker_adopting(const struct target_state *st); /* an adoption that was killed half way; the same command finishes it */
 /* CODE_STREAM_UNKNOWN with both ways past it. Returns -1. */
 int broker_refuse_unknown(const char *stream_id, struct err *e);
 /* CODE_STREAM_INCOMPLETE for a row that an unfinished reset left. */

@@ -26,7 +26,8 @@ struct options {
     /* restore, broker */
     struct list map_schema;         /* "A=B" each */
     const char *control_schema, *to_id, *to_position, *to_time, *at_chain_id;
-    int64_t poll_us;
+    int64_t poll_us, apply_delay_us;
+    const char *until;
     uint64_t apply_concurrency;
     bool reset, yes, once;
     bool dry_run;

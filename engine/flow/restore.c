@@ -34,6 +34,7 @@ static int pick_point(struct rebuild *r, struct err *e) {
 
 static int pick_link(struct rebuild *r, const char *to_id, struct err *e) {
     const struct options *o = &r->job->options;
+    if (r->to.id[0]) return 0; /* picked already, before the target was asked for anything */
     if (!to_id && (o->to_position || o->to_time)) return pick_point(r, e);
     if (!to_id) {
         r->to = chain_info(r->chain)->tip;

@@ -95,3 +95,7 @@ bool stopper_wait(struct stopper *s, int64_t us) {
         stop_wait(left < NEAR_US ? left : NEAR_US);
     }
 }
+
+void stopper_say(struct stopper *s, const char *why) {
+    if (!s->why[0]) said(s, why);
+}

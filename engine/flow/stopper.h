@@ -25,6 +25,8 @@ struct stopper {
 int stopper_begin(struct stopper *s, struct err *e);
 /* Look, at most once a second at what is near and once in 5 s at what is far. Never fails: what cannot be read is asked again later. */
 bool stopper_asked(struct stopper *s);
+/* End the run from inside, for a reason of its own. */
+void stopper_say(struct stopper *s, const char *why);
 /* Wait at most us, looking meanwhile. True if the run is to end. */
 bool stopper_wait(struct stopper *s, int64_t us);
 

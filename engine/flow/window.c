@@ -29,6 +29,7 @@ struct slot { /* of a hash table: what the composition knows of one identity */
 };
 struct group { /* one table within one segment (between two fences) */
     struct flow_table *t;
+    struct target_table *bound;
     bool ordered;
     bool replace;         /* WINDOW_REPLACED for this table */
     struct run inserts;   /* replace: the rows to put back */
@@ -45,6 +46,7 @@ struct open_run {
 };
 struct window {
     struct tables *ts;
+    const struct window_share *share; /* NULL: everything */
     bool fk_enforced;
     struct arena *arena;
     enum window_mode mode;
@@ -80,6 +82,26 @@ void window_free(struct window *w) {
 
 uint64_t window_rows(const struct window *w) {
     return w->rows;
+}
+
+void window_share(struct window *w, const struct window_share *s) {
+    w->share = s;
+}
+
+static bool is_ours(const struct window *w, size_t i) {
+    const struct window_share *s = w->share;
+    if (!s || !s->lane_of) return true;
+    return s->lane_of[i] == s->lane || (s->leader && s->lane_of[i] == SHARE_LEADER);
+}
+
+static int bound_of(struct window *w, struct flow_table *t, struct target_table **tt, struct err *e) {
+    if (w->share) {
+        *tt = t->number < w->share->nbound ? w->share->bound[t->number] : NULL;
+        return *tt ? 0 : err_set(e, CODE_INTERNAL, "table '%s.%s' is not bound for this lane", t->ns, t->name);
+    }
+    if (tables_bind(w->ts, t, e) < 0) return -1;
+    *tt = t->bound;
+    return 0;
 }
 
 static int emit(struct window *w, const struct run *r, struct err *e) {
@@ -121,10 +143,12 @@ static int group_of(struct window *w, struct flow_table *t, struct group **out, 
         w->nnumber = n;
     }
     if ((*out = w->by_number[t->number])) return 0;
-    if (tables_bind(w->ts, t, e) < 0) return -1;
+    struct target_table *tt;
+    if (bound_of(w, t, &tt, e) < 0) return -1;
     struct group *g = arena_zalloc(w->arena, sizeof *g, e);
     if (!g) return -1;
     g->t = t;
+    g->bound = tt;
     bool other_unique = t->ordered && !t->keyless;
     g->replace = w->mode == WINDOW_REPLACED && other_unique && !rowkey_unknowable(t->shape) && !(w->fk_enforced && is_referenced(w, t));
     g->ordered = !g->replace && (t->ordered || w->fk_enforced || w->mode == WINDOW_SINGLE);
@@ -317,7 +341,7 @@ static int order(struct window *w, struct group *g, struct change *c, struct err
     if (!goes) {
         if (!(r = arena_zalloc(w->arena, sizeof *r, e))) return -1;
         r->run.kind = kind;
-        r->run.table = g->t->bound;
+        r->run.table = g->bound;
         r->run.mask = mask;
         rowkey_set_init(&r->seen, w->arena);
         *w->ordered_tail = r;
@@ -346,7 +370,7 @@ static int run_of(struct window *w, struct group *g, enum run_kind kind, const u
     (void)w;
     memset(r, 0, sizeof *r);
     r->kind = kind;
-    r->table = g->t->bound;
+    r->table = g->bound;
     r->mask = mask;
     return 0;
 }
@@ -489,9 +513,8 @@ static int take_truncate(struct window *w, struct change *c, struct err *e) {
     for (uint32_t i = 0; i < c->ntables; i++) {
         struct flow_table *ft = tables_get(w->ts, c->tables[i]->table);
         if (!ft || !ft->wanted || ft->dropped || c->seq <= ft->skip_seq) continue;
-        if (tables_bind(w->ts, ft, e) < 0) return -1;
-        keep[n] = c->tables[i];
-        bound[n++] = ft->bound;
+        if (bound_of(w, ft, &bound[n], e) < 0) return -1;
+        keep[n++] = c->tables[i];
     }
     if (n == 0) return 0;
     if (close_segment(w, e) < 0) return -1;
@@ -539,6 +562,7 @@ int window_compose(struct window *w, enum window_mode mode, struct change *chang
     for (size_t i = 0; i < n; i++) {
         struct change *c = &changes[i];
         int rc = 0;
+        if (!is_ours(w, i)) continue;
         switch (c->op) {
         case CHANGE_INSERT:
         case CHANGE_UPDATE:
