@@ -1,22 +1,23 @@
 /* Capture: triggers that log keys into a source's own file.
  *
  * DESIGN
- * 1. A trigger of ours names key and unique columns only, writes only our log, and cannot raise: the log's columns are untyped and without constraints.
- *    So any DDL of the application on other columns succeeds, and so does every write that would succeed without us.
- * 2. What was there is noted BEFORE a statement's effect, what is new AFTER it, so whatever other triggers do in between, and in which order they
- *    fire, the first note of a key tells whether its row existed; a later NEW behind another note leaves that open.
- * 3. A row that REPLACE is about to displace on any unique key is noted by the BEFORE trigger, compared as the index compares, with the default
- *    that SQLite puts in place of a NULL. (With recursive_triggers off nothing else would tell.) What may be noted too much does no harm: the log says
- *    only which keys to look at.
- * 4. A table without a usable identity, or with a unique key that is partial, on an expression, a generated column or a foreign collation, has
- *    triggers that name no column: they mark the table to be copied whole.
- *    A primary key that may be NULL is watched: the first NULL is noted, and the table's shape is then looked at again.
- * 5. Ids only grow: the newest row is never deleted, so no id is given out twice. Every row has a random nonce; the one at a consumer's position
- *    proves that the file is still the one it read.
+ * 1. A trigger of ours names key and unique columns only, writes only our log, and cannot raise: the log's columns are untyped and without
+ * constraints. So any DDL of the application on other columns succeeds, and so does every write that would succeed without us.
+ * 2. What was there is noted BEFORE a statement's effect, what is new AFTER it, so whatever other triggers do in between, and in which
+ * order they fire, the first note of a key tells whether its row existed; a later NEW behind another note leaves that open.
+ * 3. A row that REPLACE is about to displace on any unique key is noted by the BEFORE trigger, compared as the index compares, with the
+ * default that SQLite puts in place of a NULL. (With recursive_triggers off nothing else would tell.) What may be noted too much does no
+ * harm: the log says only which keys to look at.
+ * 4. A table without a usable identity, or with a unique key that is partial, on an expression, a generated column or a foreign collation,
+ * has triggers that name no column: they mark the table to be copied whole. A primary key that may be NULL is watched: the first NULL is
+ * noted, and the table's shape is then looked at again.
+ * 5. Ids only grow: the newest row is never deleted, so no id is given out twice. Every row has a random nonce; the one at a consumer's
+ * position proves that the file is still the one it read.
  *
  * What no trigger can see, and so the application must not do to captured tables: write with triggers switched off on its connection
- * (SQLITE_DBCONFIG_ENABLE_TRIGGER), through sqlite3_blob_write, or with writable_schema. Two DDLs can fail for it until the next tick has rearmed: dropping a
- * column whose unique index it has just dropped, and writes to a table renamed under PRAGMA legacy_alter_table=ON (which leaves the old name in triggers). */
+ * (SQLITE_DBCONFIG_ENABLE_TRIGGER), through sqlite3_blob_write, or with writable_schema. Two DDLs can fail for it until the next tick has
+ * rearmed: dropping a column whose unique index it has just dropped, and writes to a table renamed under PRAGMA legacy_alter_table=ON
+ * (which leaves the old name in triggers). */
 #include "drivers/sqlite/capture.h"
 
 #include <stdio.h>
@@ -76,7 +77,8 @@ static int new_value(struct buf *b, const struct shape *s, uint16_t c, bool *unk
 }
 
 /* Rows that this statement's row would conflict with on key k. On updates only when the key's columns change. */
-static int note_displaced(struct buf *b, const struct shape *s, int64_t n, const struct key *k, bool update, struct arena *a, struct err *e) {
+static int note_displaced(struct buf *b, const struct shape *s, int64_t n, const struct key *k, bool update, struct arena *a,
+                          struct err *e) {
     bool unknown = false;
     if (note(b, s, n, SQ_OP_DISPLACED, "d", e) < 0 || buf_adds(b, " FROM ", e) < 0 || text_ident(b, s->name, e) < 0 ||
         buf_adds(b, " AS d WHERE ", e) < 0)
@@ -88,8 +90,8 @@ static int note_displaced(struct buf *b, const struct shape *s, int64_t n, const
     }
     if (update && buf_adds(b, ") AND ", e) < 0) return -1;
     for (uint16_t i = 0; i < k->ncols; i++) {
-        if ((i && buf_adds(b, " AND ", e) < 0) || column(b, "d", s, k->cols[i], e) < 0 || buf_addf(b, e, " COLLATE %s = ", collation(k->equality[i])) < 0 ||
-            new_value(b, s, k->cols[i], &unknown, a, e) < 0)
+        if ((i && buf_adds(b, " AND ", e) < 0) || column(b, "d", s, k->cols[i], e) < 0 ||
+            buf_addf(b, e, " COLLATE %s = ", collation(k->equality[i])) < 0 || new_value(b, s, k->cols[i], &unknown, a, e) < 0)
             return -1;
     }
     if (buf_adds(b, ";\n", e) < 0) return -1;
@@ -156,10 +158,11 @@ int sq_triggers_make(struct sq_triggers *t, const struct shape *s, int64_t n, st
         snprintf(g->name, sizeof g->name, "sluice_%lld_%s", (long long)n, kind);
         g->at = t->text.n;
         if (buf_addf(&t->text, e, "CREATE TRIGGER \"%s\" %s %s ON ", g->name, *kind == 'b' ? "BEFORE" : "AFTER",
-                     kind[1] == 'i' ? "INSERT" : kind[1] == 'u' ? "UPDATE" : "DELETE") < 0 ||
+                     kind[1] == 'i'   ? "INSERT"
+                     : kind[1] == 'u' ? "UPDATE"
+                                      : "DELETE") < 0 ||
             text_ident(&t->text, s->name, e) < 0 || (!dirty && strcmp(kind, "au") == 0 && key_moved(&t->text, s, e) < 0) ||
-            buf_adds(&t->text, " BEGIN\n", e) < 0 || body(&t->text, s, n, kind[0], kind[1], e) < 0 ||
-            buf_adds(&t->text, "END", e) < 0)
+            buf_adds(&t->text, " BEGIN\n", e) < 0 || body(&t->text, s, n, kind[0], kind[1], e) < 0 || buf_adds(&t->text, "END", e) < 0)
             goto fail;
         g->n = t->text.n - g->at;
         if (buf_addc(&t->text, ';', e) < 0) goto fail;
@@ -250,7 +253,10 @@ int sq_capture_drop(sqlite3 *db, struct err *e) {
         if (buf_addf(&drops, e, "DROP TRIGGER main.\"%s\";", (const char *)sqlite3_column_text(st, 0)) < 0) goto out;
     if (got < 0) goto out;
     sqlite3_reset(st);
-    if (buf_adds(&drops, "DROP TABLE IF EXISTS main.sluice_log; DROP TABLE IF EXISTS main.sluice_capture; DROP TABLE IF EXISTS main.sluice_schema; DROP TABLE IF EXISTS main.sluice_meta;", e) < 0 ||
+    if (buf_adds(&drops,
+                 "DROP TABLE IF EXISTS main.sluice_log; DROP TABLE IF EXISTS main.sluice_capture; DROP TABLE IF EXISTS main.sluice_schema; "
+                 "DROP TABLE IF EXISTS main.sluice_meta;",
+                 e) < 0 ||
         !buf_str(&drops, e))
         goto out;
     rc = sq_exec(db, drops.p, e);
@@ -325,7 +331,8 @@ int sq_place_of(const struct pos *p, struct sq_place *out, struct err *e) {
     const char *dash = strchr(p->token, '-');
     size_t n = dash ? (size_t)(dash - p->token) : strlen(p->token);
     *out = (struct sq_place){0};
-    if (strcmp(p->engine, "sqlite") != 0 || n >= sizeof digits) return err_set(e, CODE_SOURCE_CHANGED, "'%s' is no position of a SQLite source", p->token);
+    if (strcmp(p->engine, "sqlite") != 0 || n >= sizeof digits)
+        return err_set(e, CODE_SOURCE_CHANGED, "'%s' is no position of a SQLite source", p->token);
     memcpy(digits, p->token, n);
     digits[n] = 0;
     if (text_i64(digits, &out->id) < 0) return err_set(e, CODE_SOURCE_CHANGED, "'%s' is no position of a SQLite source", p->token);
@@ -351,7 +358,8 @@ int sq_log_has(sqlite3 *db, const struct sq_place *p, bool *there, struct err *e
     if (got > 0) read_nonce(st, 0, nonce);
     sqlite3_finalize(st);
     if (got > 0 && p->nonce[0] && strcmp(nonce, p->nonce) != 0) {
-        err_set(e, CODE_SOURCE_CHANGED, "change %lld in the source's log is not the one that was read: the file was restored from an older copy, or replaced",
+        err_set(e, CODE_SOURCE_CHANGED,
+                "change %lld in the source's log is not the one that was read: the file was restored from an older copy, or replaced",
                 (long long)p->id);
         return err_hint(e, "begin a new chain: `sluice backup full --chain-slot --force-overwrite`");
     }

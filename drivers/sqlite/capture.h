@@ -6,8 +6,9 @@
 
 /* ---- capture.c ------------------------------------------------------------------------------------------------------------- */
 
-/* Ops in sluice_log: the row with this key was there (before an update, before a delete, about to be displaced), is new, or nothing is known
- * (copy the table whole; a NULL came into the identity: look at the table's shape again). Beside those 'A' (anchor) and 'S' (a shape changed). */
+/* Ops in sluice_log: the row with this key was there (before an update, before a delete, about to be displaced), is new, or nothing is
+ * known (copy the table whole; a NULL came into the identity: look at the table's shape again). Beside those 'A' (anchor) and 'S' (a shape
+ * changed). */
 #define SQ_OP_UPDATE 'u'
 #define SQ_OP_DELETE 'd'
 #define SQ_OP_DISPLACED 'x'
@@ -20,7 +21,10 @@ bool sq_copied_whole(const struct shape *s);
 
 struct sq_triggers { /* texts in one buffer */
     struct buf text;
-    struct sq_trigger { char name[32]; size_t at, n; } v[5];
+    struct sq_trigger {
+        char name[32];
+        size_t at, n;
+    } v[5];
     int n;
 };
 /* The triggers of table number n. Frees nothing on failure but its own; free with buf_free(&t->text). */
@@ -40,7 +44,10 @@ int sq_meta_set_int(sqlite3 *db, const char *key, int64_t v, struct err *e);
 int sq_meta_identity(sqlite3 *db, char out[128], struct err *e);
 
 /* The log's place: id and the nonce of its row. */
-struct sq_place { int64_t id; char nonce[17]; };
+struct sq_place {
+    int64_t id;
+    char nonce[17];
+};
 int sq_log_end(sqlite3 *db, struct sq_place *p, struct err *e);
 int sq_place_of(const struct pos *p, struct sq_place *out, struct err *e); /* nonce empty when the position has none */
 int sq_pos_of(const struct sq_place *p, struct pos *out, struct err *e);
@@ -66,12 +73,11 @@ struct sq_captured *sq_capture_find(struct sq_capture *c, int64_t n);
 enum sq_verdict { SQ_SAME, SQ_FOLLOW, SQ_COPY };
 int sq_shape_follow(const struct shape *before, struct shape *now, int64_t *next_column, enum sq_verdict *v, struct err *e);
 
-/* Compare capture with the schema and make it true again, in one write transaction: triggers made anew, tables numbered, what must be copied whole
- * marked in the log. Leaves c loaded. */
+/* Compare capture with the schema and make it true again, in one write transaction: triggers made anew, tables numbered, what must be
+ * copied whole marked in the log. Leaves c loaded. */
 int sq_rearm(sqlite3 *db, const struct table_filter *f, uint64_t keyless_max, struct sq_capture *c, struct err *e);
 /* Refuses a table that is copied whole by every change when its rows take more than `max` bytes. */
 int sq_keyless_check(sqlite3 *db, const struct shape *s, uint64_t max, struct err *e);
-
 
 /* ---- doubt.c --------------------------------------------------------------------------------------------------------------- */
 
@@ -79,6 +85,7 @@ int sq_schema_remember(sqlite3 *db, struct err *e);
 /* How many steps of schema_version since version_before does the schema itself not explain? */
 int sq_schema_unexplained(sqlite3 *db, int64_t version_before, int64_t *steps, struct err *e);
 /* May a column of table number n have been dropped and added again since the log stood at `after`, its values gone? */
-int sq_may_have_lost_values(sqlite3 *db, const struct shape *before, const struct shape *now, int64_t n, int64_t after, bool *yes, struct err *e);
+int sq_may_have_lost_values(sqlite3 *db, const struct shape *before, const struct shape *now, int64_t n, int64_t after, bool *yes,
+                            struct err *e);
 
 #endif

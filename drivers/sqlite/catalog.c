@@ -2,11 +2,13 @@
  *
  * DESIGN
  * 1. Everything comes from PRAGMAs; CREATE TABLE texts are read only for the expressions of generated columns.
- * 2. A row is identified by the PRIMARY KEY when none of its columns can be NULL, else by the first full unique index of NOT NULL columns, else by
- *    a PRIMARY KEY that holds no NULL now, else by nothing: SQLite lets a primary key that is no rowid alias hold NULLs, several of them, and rowids
- *    are renumbered by VACUUM. (Capture watches for the first NULL and then asks again.)
- * 3. Rowid aliases have no index; their key is made up here. Names of keys that SQLite does not keep follow the usual form, table_column_key.
- * 4. Equality: text under the collation of the index; a column without numeric or text affinity holds 1 and 1.0 side by side, equal to SQLite. */
+ * 2. A row is identified by the PRIMARY KEY when none of its columns can be NULL, else by the first full unique index of NOT NULL columns,
+ * else by a PRIMARY KEY that holds no NULL now, else by nothing: SQLite lets a primary key that is no rowid alias hold NULLs, several of
+ * them, and rowids are renumbered by VACUUM. (Capture watches for the first NULL and then asks again.)
+ * 3. Rowid aliases have no index; their key is made up here. Names of keys that SQLite does not keep follow the usual form,
+ * table_column_key.
+ * 4. Equality: text under the collation of the index; a column without numeric or text affinity holds 1 and 1.0 side by side, equal to
+ * SQLite. */
 #include <string.h>
 #include <strings.h>
 
@@ -57,7 +59,8 @@ static int read_columns(struct reading *r, struct err *e) {
     struct shape *s = r->s;
     int n = 0, got;
     if (ask(r, "sqlite/source_columns", s->name, e) < 0) return -1;
-    while ((got = sq_step(r->st, e)) > 0) n++;
+    while ((got = sq_step(r->st, e)) > 0)
+        n++;
     if (got < 0) return -1;
     if (n > UINT16_MAX) return err_set(e, CODE_LIMIT, "table '%s' has %d columns", s->name, n);
     sqlite3_reset(r->st);
@@ -144,8 +147,14 @@ static int index_columns(struct reading *r, struct key *k, const char *index, st
     if (!cols || !eq || ask(r, "sqlite/source_index_columns", index, e) < 0) goto out;
     while ((got = sq_step(r->st, e)) > 0) {
         int cid = sqlite3_column_int(r->st, 0);
-        if (cid < 0 || cid >= s->ncols) { k->expression = true; continue; }
-        if (k->ncols > s->ncols - 1) { k->expression = true; continue; } /* a column named twice under two collations */
+        if (cid < 0 || cid >= s->ncols) {
+            k->expression = true;
+            continue;
+        }
+        if (k->ncols > s->ncols - 1) {
+            k->expression = true;
+            continue;
+        } /* a column named twice under two collations */
         eq[k->ncols] = column_equality(s, &s->cols[cid], (const char *)sqlite3_column_text(r->st, 1));
         cols[k->ncols++] = (uint16_t)cid;
     }
@@ -185,7 +194,8 @@ static int read_indexes(struct reading *r, struct err *e) {
         k->partial = sqlite3_column_int(r->st, 3) != 0;
         const char *name = text_of(r, 0, e);
         if (!name || index_columns(r, k, name, e) < 0) return -1;
-        for (uint16_t i = 0; i < k->ncols; i++) k->expression = k->expression || s->cols[k->cols[i]].generated != NULL;
+        for (uint16_t i = 0; i < k->ncols; i++)
+            k->expression = k->expression || s->cols[k->cols[i]].generated != NULL;
         k->name = k->constraint ? constraint_name(r, k, e) : name;
         k->def = k->constraint ? constraint_def(r, *origin == 'p' ? "PRIMARY KEY" : "UNIQUE", k, e) : text_of(r, 4, e);
         if (!k->name || !k->def) return -1;
@@ -209,8 +219,8 @@ static int read_foreign_keys(struct reading *r, struct err *e) {
             const char **refs = arena_zalloc(s->arena, (size_t)(s->ncols + 1) * sizeof *refs, e);
             k->cols = cols;
             k->ref_cols = refs;
-            if (!cols || !refs || !(k->ref_table = text_of(r, 1, e)) || !(k->on_update = text_of(r, 4, e)) || !(k->on_delete = text_of(r, 5, e)) ||
-                !(k->name = arena_printf(s->arena, e, "%s_fkey%d", s->name, ++n)))
+            if (!cols || !refs || !(k->ref_table = text_of(r, 1, e)) || !(k->on_update = text_of(r, 4, e)) ||
+                !(k->on_delete = text_of(r, 5, e)) || !(k->name = arena_printf(s->arena, e, "%s_fkey%d", s->name, ++n)))
                 return -1;
         }
         const char *from = (const char *)sqlite3_column_text(r->st, 2);
@@ -248,8 +258,8 @@ static int holds_null(struct reading *r, const struct key *k, bool *yes, struct 
         if (c->not_null) continue;
         buf_reset(&b);
         rc = -1;
-        if (buf_adds(&b, "SELECT EXISTS (SELECT 1 FROM main.", e) == 0 && text_ident(&b, r->s->name, e) == 0 && buf_adds(&b, " WHERE ", e) == 0 &&
-            text_ident(&b, c->name, e) == 0 && buf_adds(&b, " IS NULL)", e) == 0 && buf_str(&b, e))
+        if (buf_adds(&b, "SELECT EXISTS (SELECT 1 FROM main.", e) == 0 && text_ident(&b, r->s->name, e) == 0 &&
+            buf_adds(&b, " WHERE ", e) == 0 && text_ident(&b, c->name, e) == 0 && buf_adds(&b, " IS NULL)", e) == 0 && buf_str(&b, e))
             rc = sq_int(r->db, b.p, &found, e);
     }
     *yes = found != 0;

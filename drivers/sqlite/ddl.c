@@ -12,15 +12,20 @@
 #include "engine/base/buf.h"
 #include "engine/base/text.h"
 
-struct token { const char *p; size_t n; };
+struct token {
+    const char *p;
+    size_t n;
+};
 
 /* The token at *s: a word or number, a quoted name or text, one other character. False at the end. */
 static bool next_token(const char **s, struct token *t) {
     const char *p = *s;
     for (;;) {
-        while (isspace((unsigned char)*p)) p++;
+        while (isspace((unsigned char)*p))
+            p++;
         if (p[0] == '-' && p[1] == '-') {
-            while (*p && *p != '\n') p++;
+            while (*p && *p != '\n')
+                p++;
         } else if (p[0] == '/' && p[1] == '*') {
             const char *end = strstr(p + 2, "*/");
             p = end ? end + 2 : p + strlen(p);
@@ -37,7 +42,8 @@ static bool next_token(const char **s, struct token *t) {
             else if (*p == close) p++;
         if (*p) p++;
     } else if (isalnum((unsigned char)*p) || *p == '_' || *p == '$' || (unsigned char)*p >= 128) {
-        while (isalnum((unsigned char)*p) || *p == '_' || *p == '$' || (unsigned char)*p >= 128) p++;
+        while (isalnum((unsigned char)*p) || *p == '_' || *p == '$' || (unsigned char)*p >= 128)
+            p++;
     } else {
         p++;
     }
@@ -71,13 +77,18 @@ const char *sq_ddl_generated(const char *create_sql, const char *column, struct 
         char c = t.n == 1 ? *t.p : 0;
         if (c == '(') {
             depth++;
-            if (depth == 1) { at_start = true; continue; }
+            if (depth == 1) {
+                at_start = true;
+                continue;
+            }
             if (depth == 2 && ours && after_as) from = t.p + 1;
         } else if (c == ')') {
             if (depth == 2 && from) {
-                while (from < t.p && isspace((unsigned char)*from)) from++;
+                while (from < t.p && isspace((unsigned char)*from))
+                    from++;
                 size_t n = (size_t)(t.p - from);
-                while (n > 0 && isspace((unsigned char)from[n - 1])) n--;
+                while (n > 0 && isspace((unsigned char)from[n - 1]))
+                    n--;
                 return arena_copy(a, from, n, e);
             }
             depth--;
@@ -129,7 +140,8 @@ int sq_ddl_constant(const char *dflt, struct arena *a, const char **expr, struct
     bool alone = !next_token(&rest, &more);
     if (is_number(&t) || (t.n == 1 && *t.p == '.')) { /* 1, 1.5, .5, 1e3, 1e-3: everything up to the end must look like one number */
         for (const char *p = t.p; *p; p++)
-            if (!isalnum((unsigned char)*p) && *p != '.' && !((*p == '-' || *p == '+') && p > t.p && (p[-1] == 'e' || p[-1] == 'E')) && !isspace((unsigned char)*p))
+            if (!isalnum((unsigned char)*p) && *p != '.' && !((*p == '-' || *p == '+') && p > t.p && (p[-1] == 'e' || p[-1] == 'E')) &&
+                !isspace((unsigned char)*p))
                 return 0;
         return (*expr = arena_copy(a, dflt, n, e)) ? 0 : -1;
     }
@@ -141,6 +153,7 @@ int sq_ddl_constant(const char *dflt, struct arena *a, const char **expr, struct
     if (*t.p == '\'') return (*expr = arena_copy(a, dflt, n, e)) ? 0 : -1;
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
         if (word_is(&t, words[i])) return (*expr = arena_copy(a, words[i], strlen(words[i]), e)) ? 0 : -1;
-    if (*t.p == '"' || *t.p == '`' || *t.p == '[' || isalpha((unsigned char)*t.p) || *t.p == '_') return (*expr = as_literal(&t, a, e)) ? 0 : -1;
+    if (*t.p == '"' || *t.p == '`' || *t.p == '[' || isalpha((unsigned char)*t.p) || *t.p == '_')
+        return (*expr = as_literal(&t, a, e)) ? 0 : -1;
     return 0;
 }

@@ -1,10 +1,10 @@
 /* Changes of a schema that leave no trace in it: a column dropped and added again as it was, its values gone, no trigger fired.
  *
  * DESIGN
- * 1. Each DDL statement raises schema_version by one (so does VACUUM). What the schema shows to have changed since the last look explains some of that,
- *    counted low; two or more unexplained steps leave room for such a pair.
- * 2. Only the last of the columns that stayed can have gone and come back: ADD COLUMN appends. If a row that nobody touched since holds anything but
- *    the column's default in it, it did not. Else the table is copied. So doubt costs a copy, never a row. */
+ * 1. Each DDL statement raises schema_version by one (so does VACUUM). What the schema shows to have changed since the last look explains
+ * some of that, counted low; two or more unexplained steps leave room for such a pair.
+ * 2. Only the last of the columns that stayed can have gone and come back: ADD COLUMN appends. If a row that nobody touched since holds
+ * anything but the column's default in it, it did not. Else the table is copied. So doubt costs a copy, never a row. */
 #include "drivers/sqlite/capture.h"
 #include "engine/base/embed.h"
 #include "engine/base/mem.h"
@@ -18,7 +18,8 @@ int sq_schema_remember(sqlite3 *db, struct err *e) {
 
 int sq_schema_unexplained(sqlite3 *db, int64_t version_before, int64_t *steps, struct err *e) {
     int64_t now, explained;
-    if (sq_int(db, "PRAGMA main.schema_version", &now, e) < 0 || sq_int(db, embed_sql("sqlite/schema_explained"), &explained, e) < 0) return -1;
+    if (sq_int(db, "PRAGMA main.schema_version", &now, e) < 0 || sq_int(db, embed_sql("sqlite/schema_explained"), &explained, e) < 0)
+        return -1;
     *steps = now - version_before - explained;
     return 0;
 }
@@ -37,10 +38,12 @@ static const struct column *suspect(const struct shape *before, const struct sha
 }
 
 /* Up to 20 rows with another value than the default, of them one that the log does not name since `after`. */
-static int witness_sql(struct buf *b, const struct shape *s, const struct column *c, const char *dflt, int64_t n, int64_t after, struct err *e) {
-    if (buf_adds(b, "SELECT EXISTS (SELECT 1 FROM (SELECT * FROM main.", e) < 0 || text_ident(b, s->name, e) < 0 || buf_adds(b, " WHERE ", e) < 0 ||
-        text_ident(b, c->name, e) < 0 || buf_addf(b, e, " IS NOT %s LIMIT 20) AS r WHERE NOT EXISTS (SELECT 1 FROM main.sluice_log AS g WHERE g.id > %lld AND g.t = %lld", dflt,
-                                                  (long long)after, (long long)n) < 0)
+static int witness_sql(struct buf *b, const struct shape *s, const struct column *c, const char *dflt, int64_t n, int64_t after,
+                       struct err *e) {
+    if (buf_adds(b, "SELECT EXISTS (SELECT 1 FROM (SELECT * FROM main.", e) < 0 || text_ident(b, s->name, e) < 0 ||
+        buf_adds(b, " WHERE ", e) < 0 || text_ident(b, c->name, e) < 0 ||
+        buf_addf(b, e, " IS NOT %s LIMIT 20) AS r WHERE NOT EXISTS (SELECT 1 FROM main.sluice_log AS g WHERE g.id > %lld AND g.t = %lld",
+                 dflt, (long long)after, (long long)n) < 0)
         return -1;
     const struct key *k = s->identity >= 0 && !sq_copied_whole(s) ? &s->keys[s->identity] : NULL;
     for (uint16_t i = 0; k && i < k->ncols; i++)
@@ -49,7 +52,8 @@ static int witness_sql(struct buf *b, const struct shape *s, const struct column
     return buf_adds(b, ")", e) < 0 || !buf_str(b, e) ? -1 : 0;
 }
 
-int sq_may_have_lost_values(sqlite3 *db, const struct shape *before, const struct shape *now, int64_t n, int64_t after, bool *yes, struct err *e) {
+int sq_may_have_lost_values(sqlite3 *db, const struct shape *before, const struct shape *now, int64_t n, int64_t after, bool *yes,
+                            struct err *e) {
     const struct column *c = suspect(before, now);
     const char *dflt = "NULL";
     struct buf b = BUF_INIT(MiB(1));

@@ -21,8 +21,13 @@ int sq_dsn_path(const char *dsn, const char **path, struct err *e) {
     if (!dsn || !*dsn) return dsn_refuse(e, "it is empty");
     const char *p = dsn;
     bool scheme = false;
-    if (strncmp(p, "sqlite:", 7) == 0) { p += 7; scheme = true; }
-    else if (strncmp(p, "file:", 5) == 0) { p += 5; scheme = true; }
+    if (strncmp(p, "sqlite:", 7) == 0) {
+        p += 7;
+        scheme = true;
+    } else if (strncmp(p, "file:", 5) == 0) {
+        p += 5;
+        scheme = true;
+    }
     if (scheme && strncmp(p, "//", 2) == 0) {
         p += 2;
         if (strncmp(p, "localhost/", 10) == 0) p += 9;
@@ -47,23 +52,29 @@ int sq_err(sqlite3 *db, int rc, struct err *e, const char *doing, ...) {
     enum err_code code = CODE_SERVER;
     const char *hint = NULL;
     switch (rc & 0xff) {
-    case SQLITE_BUSY: case SQLITE_LOCKED: case SQLITE_PROTOCOL:
-        cls = ERR_RETRY, hint = "another connection holds the database; it is tried again"; break;
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+    case SQLITE_PROTOCOL: cls = ERR_RETRY, hint = "another connection holds the database; it is tried again"; break;
     case SQLITE_IOERR: cls = ERR_RETRY, code = CODE_IO; break;
     case SQLITE_CANTOPEN: cls = ERR_RETRY, code = CODE_UNREACHABLE; break;
     case SQLITE_FULL: cls = ERR_RETRY, code = CODE_DISK_FULL; break;
     case SQLITE_NOMEM: cls = ERR_RETRY, code = CODE_NO_MEMORY; break;
     case SQLITE_INTERRUPT: cls = ERR_RETRY, code = CODE_INTERRUPTED; break;
-    case SQLITE_READONLY: case SQLITE_PERM: case SQLITE_AUTH:
-        code = CODE_PRIVILEGE, hint = "give sluice's user write access to the database file and its folder (WAL needs both)"; break;
+    case SQLITE_READONLY:
+    case SQLITE_PERM:
+    case SQLITE_AUTH:
+        code = CODE_PRIVILEGE, hint = "give sluice's user write access to the database file and its folder (WAL needs both)";
+        break;
     case SQLITE_CONSTRAINT:
-        code = rc == SQLITE_CONSTRAINT_UNIQUE || rc == SQLITE_CONSTRAINT_PRIMARYKEY || rc == SQLITE_CONSTRAINT_ROWID ? CODE_UNIQUE_CONFLICT : CODE_CONSTRAINT;
+        code = rc == SQLITE_CONSTRAINT_UNIQUE || rc == SQLITE_CONSTRAINT_PRIMARYKEY || rc == SQLITE_CONSTRAINT_ROWID ? CODE_UNIQUE_CONFLICT
+                                                                                                                     : CODE_CONSTRAINT;
         break;
     case SQLITE_TOOBIG: code = CODE_LIMIT; break;
     case SQLITE_NOTADB: cls = ERR_CONFIG, code = CODE_DSN, hint = "the file is no SQLite database, or it is encrypted"; break;
     case SQLITE_CORRUPT: hint = "check the file with `PRAGMA integrity_check`"; break;
     case SQLITE_SCHEMA: cls = ERR_RETRY; break;
-    case SQLITE_MISUSE: case SQLITE_RANGE: cls = ERR_BUG, code = CODE_INTERNAL; break;
+    case SQLITE_MISUSE:
+    case SQLITE_RANGE: cls = ERR_BUG, code = CODE_INTERNAL; break;
     default: break;
     }
     char what[512];
@@ -71,7 +82,8 @@ int sq_err(sqlite3 *db, int rc, struct err *e, const char *doing, ...) {
     va_start(ap, doing);
     vsnprintf(what, sizeof what, doing, ap);
     va_end(ap);
-    err_set_class(e, cls, code, "%s: %s (SQLite %d)", what, db && sqlite3_extended_errcode(db) == rc ? sqlite3_errmsg(db) : sqlite3_errstr(rc), rc);
+    err_set_class(e, cls, code, "%s: %s (SQLite %d)", what,
+                  db && sqlite3_extended_errcode(db) == rc ? sqlite3_errmsg(db) : sqlite3_errstr(rc), rc);
     if (hint) err_hint(e, "%s", hint);
     return -1;
 }
@@ -80,15 +92,18 @@ static int configure(sqlite3 *db, struct err *e) {
     int rc = SQLITE_OK, was;
     sqlite3_extended_result_codes(db, 1);
     sqlite3_busy_timeout(db, SQ_BUSY_MS);
-    static const struct { int op, on; } settings[] = {
-        {SQLITE_DBCONFIG_ENABLE_TRIGGER, 0}, {SQLITE_DBCONFIG_DQS_DML, 0}, {SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0},
-        {SQLITE_DBCONFIG_ENABLE_FKEY, 0}, {SQLITE_DBCONFIG_DEFENSIVE, 0}, {SQLITE_DBCONFIG_LEGACY_ALTER_TABLE, 0},
+    static const struct {
+        int op, on;
+    } settings[] = {
+        {SQLITE_DBCONFIG_ENABLE_TRIGGER, 0}, {SQLITE_DBCONFIG_DQS_DML, 0},   {SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0},
+        {SQLITE_DBCONFIG_ENABLE_FKEY, 0},    {SQLITE_DBCONFIG_DEFENSIVE, 0}, {SQLITE_DBCONFIG_LEGACY_ALTER_TABLE, 0},
     };
     for (size_t i = 0; i < sizeof settings / sizeof settings[0] && rc == SQLITE_OK; i++)
         rc = sqlite3_db_config(db, settings[i].op, settings[i].on, &was);
     if (rc != SQLITE_OK) return sq_err(db, rc, e, "cannot set up the connection");
     /* the first statement that reads the file: tells a database from another file */
-    return sq_exec(db, "PRAGMA temp_store=FILE; PRAGMA recursive_triggers=OFF; PRAGMA main.synchronous=FULL; SELECT count(*) FROM sqlite_schema;", e);
+    return sq_exec(
+        db, "PRAGMA temp_store=FILE; PRAGMA recursive_triggers=OFF; PRAGMA main.synchronous=FULL; SELECT count(*) FROM sqlite_schema;", e);
 }
 
 int sq_open(const char *dsn, unsigned flags, sqlite3 **db, struct err *e) {

@@ -1,11 +1,10 @@
 /* Keeping capture true when the application changes the schema.
  *
  * DESIGN
- * 1. One write transaction compares the schema with what capture knows, makes triggers anew, and marks in the log every table whose rows may have
- *    changed unseen. The mark is a row of the log, so whoever reads from before it copies the table, also after a crash.
- * 2. A table is followed through renames by its triggers, which SQLite moves with it. A table that lost one (dropped, made anew, tampered with) is
- *    copied whole; so is one whose new shape does not follow from the old one beyond doubt:
- *      columns left out            followed
+ * 1. One write transaction compares the schema with what capture knows, makes triggers anew, and marks in the log every table whose rows
+ * may have changed unseen. The mark is a row of the log, so whoever reads from before it copies the table, also after a crash.
+ * 2. A table is followed through renames by its triggers, which SQLite moves with it. A table that lost one (dropped, made anew, tampered
+ * with) is copied whole; so is one whose new shape does not follow from the old one beyond doubt: columns left out            followed
  *      columns behind the others   followed when they are NULL everywhere or generated; copied when they have a default
  *      one name for another at the same place, same definition, not the last column    a rename, followed
  *      (the last one may be a column dropped and another added: copied)
@@ -32,7 +31,8 @@ static bool same_text(const char *a, const char *b) {
 
 static bool same_definition(const struct column *a, const struct column *b) {
     return strcasecmp(a->native, b->native) == 0 && same_text(a->collation, b->collation) && same_text(a->default_sql, b->default_sql) &&
-           same_text(a->generated, b->generated) && a->not_null == b->not_null && a->generated_stored == b->generated_stored && a->ident == b->ident;
+           same_text(a->generated, b->generated) && a->not_null == b->not_null && a->generated_stored == b->generated_stored &&
+           a->ident == b->ident;
 }
 
 static bool null_everywhere(const struct column *c) {
@@ -83,9 +83,12 @@ static bool match_by_name(const struct shape *before, struct column *cols, uint1
 static bool columns_follow(const struct shape *before, struct shape *now, struct column *cols, bool *used, int64_t *next) {
     bool follows = match_by_name(before, cols, now->ncols, used);
     uint16_t gone = 0, made = 0, tail = 0;
-    for (uint16_t i = 0; i < before->ncols; i++) gone += !used[i];
-    for (uint16_t i = 0; i < now->ncols; i++) made += cols[i].id == 0;
-    for (uint16_t i = now->ncols; i > 0 && cols[i - 1].id == 0; i--) tail++;
+    for (uint16_t i = 0; i < before->ncols; i++)
+        gone += !used[i];
+    for (uint16_t i = 0; i < now->ncols; i++)
+        made += cols[i].id == 0;
+    for (uint16_t i = now->ncols; i > 0 && cols[i - 1].id == 0; i--)
+        tail++;
     if (gone && made && before->ncols == now->ncols) { /* renamed in place? */
         bool renames = follows && gone == made && tail == 0;
         for (uint16_t i = 0; renames && i < now->ncols; i++)
@@ -120,7 +123,8 @@ int sq_shape_follow(const struct shape *before, struct shape *now, int64_t *next
 /* ---- the list of captured tables -------------------------------------------------------------------------------------------- */
 
 void sq_capture_free(struct sq_capture *c) {
-    for (size_t i = 0; i < c->n; i++) shape_free(c->v[i].shape);
+    for (size_t i = 0; i < c->n; i++)
+        shape_free(c->v[i].shape);
     mem_free(c->v);
     *c = (struct sq_capture){0};
 }
@@ -157,7 +161,8 @@ int sq_capture_load(sqlite3 *db, struct sq_capture *c, struct err *e) {
     sqlite3_stmt *st = NULL;
     int got;
     sq_capture_free(c);
-    if (sq_meta_int(db, "schema_version", &c->schema_version, e) < 0 || sq_prepare(db, embed_sql("sqlite/capture_tables"), &st, e) < 0) return -1;
+    if (sq_meta_int(db, "schema_version", &c->schema_version, e) < 0 || sq_prepare(db, embed_sql("sqlite/capture_tables"), &st, e) < 0)
+        return -1;
     while ((got = sq_step(st, e)) > 0) {
         const char *json = (const char *)sqlite3_column_text(st, 2);
         struct shape *s = shape_from_json(json ? json : "", (size_t)sqlite3_column_bytes(st, 2), e);
@@ -180,7 +185,9 @@ static int bigger_than(sqlite3 *db, const struct shape *s, uint64_t max, bool *y
     *yes = false;
     if (sq_int(db, "PRAGMA main.page_count", &pages, e) < 0 || sq_int(db, "PRAGMA main.page_size", &size, e) < 0) return -1;
     if ((uint64_t)pages * (uint64_t)size <= max) return 0; /* the whole file is no bigger */
-    if (buf_adds(&sql, "SELECT * FROM main.", e) < 0 || text_ident(&sql, s->name, e) < 0 || !buf_str(&sql, e) || sq_prepare(db, sql.p, &st, e) < 0) goto out;
+    if (buf_adds(&sql, "SELECT * FROM main.", e) < 0 || text_ident(&sql, s->name, e) < 0 || !buf_str(&sql, e) ||
+        sq_prepare(db, sql.p, &st, e) < 0)
+        goto out;
     int n = sqlite3_column_count(st);
     while (bytes <= max && (got = sq_step(st, e)) > 0)
         for (int i = 0; i < n; i++) {
@@ -201,8 +208,11 @@ int sq_keyless_check(sqlite3 *db, const struct shape *s, uint64_t max, struct er
     if (!sq_copied_whole(s)) return 0;
     if (bigger_than(db, s, max, &big, e) < 0) return -1;
     if (!big) return 0;
-    err_set(e, CODE_KEYLESS_TOO_BIG, "table '%s' %s, so each change copies it whole, and it is bigger than %llu bytes", shape_label(s, label),
-            s->identity >= 0 ? "has a unique index that is partial or on an expression" : s->primary >= 0 ? "has NULLs in its primary key" : "has no key",
+    err_set(e, CODE_KEYLESS_TOO_BIG, "table '%s' %s, so each change copies it whole, and it is bigger than %llu bytes",
+            shape_label(s, label),
+            s->identity >= 0  ? "has a unique index that is partial or on an expression"
+            : s->primary >= 0 ? "has NULLs in its primary key"
+                              : "has no key",
             (unsigned long long)max);
     return err_hint(e, "give it a key without NULLs, leave it out with --exclude-table '%s', or raise --keyless-max-bytes", s->name);
 }
@@ -215,8 +225,8 @@ struct rearm {
     uint64_t keyless_max;
     struct sq_capture old, now;
     int64_t next_n;
-    bool doubt;          /* the schema changed more often than it shows */
-    int64_t looked_at;   /* the log's end when capture was last made true */
+    bool doubt;        /* the schema changed more often than it shows */
+    int64_t looked_at; /* the log's end when capture was last made true */
 };
 
 /* The table that carries the triggers of n: its name in `on`; *whole when all of them are there with these texts (texts NULL: any). */
@@ -273,7 +283,8 @@ static int take(struct rearm *r, int64_t n, const char *name, const struct sq_ca
     }
     if ((!before || !sq_copied_whole(before->shape)) && sq_keyless_check(r->db, s, r->keyless_max, e) < 0) {
         if (before || e->code != CODE_KEYLESS_TOO_BIG) goto out;
-        log_warn("a new table is not captured", KV_STR("table", shape_label(s, label)), KV_STR("why", e->msg)); /* stream_uncaptured reports it; the others go on */
+        log_warn("a new table is not captured", KV_STR("table", shape_label(s, label)),
+                 KV_STR("why", e->msg)); /* stream_uncaptured reports it; the others go on */
         err_clear(e);
         rc = 0;
         goto out;
@@ -282,7 +293,10 @@ static int take(struct rearm *r, int64_t n, const char *name, const struct sq_ca
         (s->identity >= 0 && sq_capture_keys(r->db, s->keys[s->identity].ncols, e) < 0) || sq_triggers_create(r->db, &t, e) < 0 ||
         sq_capture_put(r->db, n, s, next, e) < 0 || sq_capture_note(r->db, n, v == SQ_COPY ? SQ_OP_DIRTY : 'S', e) < 0)
         goto out;
-    log_info("capture follows the schema", KV_STR("table", shape_label(s, label)), KV_STR("how", !before ? "new" : v == SQ_COPY ? "copied" : "followed"));
+    log_info("capture follows the schema", KV_STR("table", shape_label(s, label)),
+             KV_STR("how", !before        ? "new"
+                           : v == SQ_COPY ? "copied"
+                                          : "followed"));
     rc = add(&r->now, n, s, next, e);
     s = NULL;
 out:
@@ -314,7 +328,8 @@ static int retake(struct rearm *r, struct err *e) {
             struct sq_triggers want = {0};
             bool all = false, as_made = false;
             if (done[i]) continue;
-            if ((rc = sq_triggers_make(&want, c->shape, c->n, e)) < 0 || (rc = triggers_look(r->db, c->n, &want, &on, &all, &as_made, e)) < 0) {
+            if ((rc = sq_triggers_make(&want, c->shape, c->n, e)) < 0 ||
+                (rc = triggers_look(r->db, c->n, &want, &on, &all, &as_made, e)) < 0) {
                 buf_free(&want.text);
                 break;
             }
@@ -352,7 +367,10 @@ static int take_new(struct rearm *r, struct err *e) {
     while (rc == 0 && (got = sq_step(st, e)) != 0) { /* first the names: making triggers changes the schema */
         const char *name = got > 0 ? (const char *)sqlite3_column_text(st, 0) : NULL;
         const char **more = name ? mem_resize(names, (n + 1) * sizeof *names, e) : NULL;
-        if (!more) { rc = -1; break; }
+        if (!more) {
+            rc = -1;
+            break;
+        }
         names = more;
         if (!(names[n] = arena_copy(a, name, strlen(name), e))) rc = -1;
         else n++;
@@ -380,9 +398,9 @@ int sq_rearm(sqlite3 *db, const struct table_filter *f, uint64_t keyless_max, st
     if (sq_schema_unexplained(db, r.old.schema_version, &hidden, e) < 0 || sq_meta_int(db, "log_id", &r.looked_at, e) < 0) goto out;
     r.doubt = hidden >= 2 || hidden < 0;
     if (retake(&r, e) < 0 || take_new(&r, e) < 0) goto out;
-    if (sq_int(db, "PRAGMA main.schema_version", &r.now.schema_version, e) < 0 || sq_meta_set_int(db, "schema_version", r.now.schema_version, e) < 0 ||
-        sq_meta_set_int(db, "next_table", r.next_n, e) < 0 || sq_schema_remember(db, e) < 0 || sq_log_end(db, &end, e) < 0 ||
-        sq_meta_set_int(db, "log_id", end.id, e) < 0)
+    if (sq_int(db, "PRAGMA main.schema_version", &r.now.schema_version, e) < 0 ||
+        sq_meta_set_int(db, "schema_version", r.now.schema_version, e) < 0 || sq_meta_set_int(db, "next_table", r.next_n, e) < 0 ||
+        sq_schema_remember(db, e) < 0 || sq_log_end(db, &end, e) < 0 || sq_meta_set_int(db, "log_id", end.id, e) < 0)
         goto out;
     if (FAULT("sqlite.rearm", e) < 0 || sq_commit(db, e) < 0) goto out;
     sq_capture_free(c);

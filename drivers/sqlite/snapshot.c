@@ -1,10 +1,11 @@
 /* One consistent view of a SQLite file, and reading tables from it.
  *
  * DESIGN
- * 1. A snapshot is a connection of its own inside one read transaction. Its position is the end of the log as seen in that transaction, so a
- *    change is in the snapshot exactly when its log row is.
+ * 1. A snapshot is a connection of its own inside one read transaction. Its position is the end of the log as seen in that transaction, so
+ * a change is in the snapshot exactly when its log row is.
  * 2. One reader at a time: SQLite has no way to share a view between connections without a special build.
- * 3. While a snapshot is open in WAL mode, writers go on and the WAL grows; in other modes they wait. It is closed as soon as the copy is done. */
+ * 3. While a snapshot is open in WAL mode, writers go on and the WAL grows; in other modes they wait. It is closed as soon as the copy is
+ * done. */
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -42,7 +43,8 @@ int sq_snapshot_open(struct source *s, struct pos *p, struct snapshot **out, str
     bool there;
     *out = NULL;
     if (!snap) return -1;
-    if (sq_open(s->dsn, 0, &snap->db, e) < 0 || sq_begin(snap->db, false, e) < 0 || sq_capture_is(snap->db, &there, e) < 0) goto fail; /* its first read begins the view */
+    if (sq_open(s->dsn, 0, &snap->db, e) < 0 || sq_begin(snap->db, false, e) < 0 || sq_capture_is(snap->db, &there, e) < 0)
+        goto fail; /* its first read begins the view */
     if (there ? sq_log_end(snap->db, &at, e) < 0 || sq_pos_of(&at, p, e) < 0 : pos_set(p, "sqlite", "0", e) < 0) goto fail;
     *out = snap;
     return 0;
@@ -123,7 +125,10 @@ int sq_reader_next(struct reader *r, const char **p, size_t *n, uint64_t *rows, 
                 r->row[i] = (struct value){NULL, 0, VALUE_UNCHANGED};
                 continue;
             }
-            if (sq_value(r->st, col++, &r->t->cols[i], false, r->scratch, &r->row[i], e) < 0) { got = -1; break; }
+            if (sq_value(r->st, col++, &r->t->cols[i], false, r->scratch, &r->row[i], e) < 0) {
+                got = -1;
+                break;
+            }
         }
         if (got > 0 && row_encode(&r->block, r->row, r->t->ncols, e) < 0) got = -1;
         if (got < 0) break;
@@ -148,7 +153,8 @@ int sq_reader_estimate(struct reader *r, const struct shape *t, int64_t *rows, i
     for (uint16_t i = 0; i < t->ncols; i++)
         if (strcasecmp(t->cols[i].name, "_rowid_") == 0) return 0;
     if (buf_adds(&sql, "SELECT coalesce((SELECT max(_rowid_) FROM main.", e) == 0 && text_ident(&sql, t->name, e) == 0 &&
-        buf_adds(&sql, ") - (SELECT min(_rowid_) FROM main.", e) == 0 && text_ident(&sql, t->name, e) == 0 && buf_adds(&sql, ") + 1, 0)", e) == 0 && buf_str(&sql, e))
+        buf_adds(&sql, ") - (SELECT min(_rowid_) FROM main.", e) == 0 && text_ident(&sql, t->name, e) == 0 &&
+        buf_adds(&sql, ") + 1, 0)", e) == 0 && buf_str(&sql, e))
         rc = sq_int(r->snap->db, sql.p, rows, e);
     buf_free(&sql);
     return rc;

@@ -2,8 +2,8 @@
  *
  * DESIGN
  * 1. Only anchor, unanchor, rearming and acknowledging write into the file, each in a short transaction of its own.
- * 2. Identity: made from the host, the file's real path and its inode, and kept in the file from the anchor on; so it stays the same through the
- *    anchor, and moves with the file afterwards. That two copies of one file are told apart is the nonces' work (check).
+ * 2. Identity: made from the host, the file's real path and its inode, and kept in the file from the anchor on; so it stays the same
+ * through the anchor, and moves with the file afterwards. That two copies of one file are told apart is the nonces' work (check).
  * 3. A table's number in the capture is its oid in shapes. Before the anchor the catalogue gives the numbers that the anchor will use. */
 #include "drivers/sqlite/source.h"
 
@@ -164,7 +164,10 @@ static int sequence_fill(struct object *o, struct arena *a, const struct shape *
     for (uint16_t i = 0; i < t->ncols && !col; i++)
         if (t->cols[i].ident == IDENT_AUTO) col = t->cols[i].name;
     *o = (struct object){.kind = OBJECT_SEQUENCE, .ns = SQ_NS, .value = value, .is_called = true};
-    return (o->name = arena_copy(a, t->name, strlen(t->name), e)) && (o->owned_by = arena_printf(a, e, SQ_NS ".%s.%s", t->name, col ? col : "")) ? 0 : -1;
+    return (o->name = arena_copy(a, t->name, strlen(t->name), e)) &&
+                   (o->owned_by = arena_printf(a, e, SQ_NS ".%s.%s", t->name, col ? col : ""))
+               ? 0
+               : -1;
 }
 
 static int sequences_prepare(sqlite3 *db, sqlite3_stmt **st, struct err *e) {
@@ -197,12 +200,17 @@ static int catalog_warnings(struct source *s, bool for_chain, struct catalog *c,
     if (sq_prepare(s->db, embed_sql("sqlite/source_not_carried"), &st, e) < 0) return -1;
     while ((got = sq_step(st, e)) > 0) {
         const char *kind = (const char *)sqlite3_column_text(st, 0), *name = (const char *)sqlite3_column_text(st, 1);
-        if (catalog_warn(c, e, "%s '%s' is not carried", kind, name) < 0) { got = -1; break; }
+        if (catalog_warn(c, e, "%s '%s' is not carried", kind, name) < 0) {
+            got = -1;
+            break;
+        }
     }
     sqlite3_finalize(st);
     for (size_t i = 0; got == 0 && for_chain && i < c->ntables; i++) {
         char label[160];
-        if (sq_copied_whole(c->tables[i]) && catalog_warn(c, e, "table '%s' has no usable key: each change copies it whole", shape_label(c->tables[i], label)) < 0) got = -1;
+        if (sq_copied_whole(c->tables[i]) &&
+            catalog_warn(c, e, "table '%s' has no usable key: each change copies it whole", shape_label(c->tables[i], label)) < 0)
+            got = -1;
     }
     return got;
 }
@@ -212,7 +220,8 @@ static int source_catalog(struct source *s, bool for_chain, struct catalog **out
     *out = NULL;
     if (for_chain && require_wal(s, e) < 0) return -1;
     if (sq_begin(s->db, false, e) < 0) return -1;
-    if (!(c = catalog_new(e)) || catalog_tables(s, for_chain, c, e) < 0 || catalog_objects(s, c, e) < 0 || catalog_warnings(s, for_chain, c, e) < 0) {
+    if (!(c = catalog_new(e)) || catalog_tables(s, for_chain, c, e) < 0 || catalog_objects(s, c, e) < 0 ||
+        catalog_warnings(s, for_chain, c, e) < 0) {
         sq_rollback(s->db);
         catalog_free(c);
         return -1;
@@ -308,12 +317,15 @@ static int source_check(struct source *s, const struct pos *from, const struct p
     if (sq_capture_is(s->db, &there, e) < 0) return -1;
     if (!there) {
         err_set(e, CODE_SLOT_MISSING, "the SQLite source '%s' has no change log (table sluice_log)", s->path);
-        return err_hint(e, "it was removed, or the file was replaced; begin a new chain: `sluice backup full --chain-slot --force-overwrite`");
+        return err_hint(e,
+                        "it was removed, or the file was replaced; begin a new chain: `sluice backup full --chain-slot --force-overwrite`");
     }
-    if (require_wal(s, e) < 0 || sq_place_of(from, &at, e) < 0 || sq_log_end(s->db, &end, e) < 0 || sq_log_has(s->db, &at, &there, e) < 0) return -1;
+    if (require_wal(s, e) < 0 || sq_place_of(from, &at, e) < 0 || sq_log_end(s->db, &end, e) < 0 || sq_log_has(s->db, &at, &there, e) < 0)
+        return -1;
     if (there) return 0;
     if (end.id < at.id) {
-        err_set(e, CODE_SOURCE_CHANGED, "the change log of '%s' ends at %lld, before the chain's position %lld: the file was restored from an older copy", s->path,
+        err_set(e, CODE_SOURCE_CHANGED,
+                "the change log of '%s' ends at %lld, before the chain's position %lld: the file was restored from an older copy", s->path,
                 (long long)end.id, (long long)at.id);
         return err_hint(e, "begin a new chain: `sluice backup full --chain-slot --force-overwrite`");
     }
@@ -321,9 +333,12 @@ static int source_check(struct source *s, const struct pos *from, const struct p
         if (sq_place_of(covered, &cov, e) < 0 || sq_log_has(s->db, &cov, &there, e) < 0) return -1;
         if (there && cov.id >= at.id) return 0;
     }
-    err_set(e, CODE_SLOT_ADVANCED, "changes behind %s were deleted from the change log of '%s': it was acknowledged further than this chain", from->token, s->path);
+    err_set(e, CODE_SLOT_ADVANCED,
+            "changes behind %s were deleted from the change log of '%s': it was acknowledged further than this chain", from->token,
+            s->path);
     err_mark(e, MARKER_SLOT_ACKED_PAST_TARGET_POSITION, MARKER_NONE);
-    return err_hint(e, "another copy of this chain was extended from the source; use that one, or take a new full with --chain-slot --force-overwrite");
+    return err_hint(
+        e, "another copy of this chain was extended from the source; use that one, or take a new full with --chain-slot --force-overwrite");
 }
 
 static int source_snapshot(struct source *s, const struct catalog *c, struct pos *p, struct snapshot **snap, struct err *e) {
@@ -341,16 +356,35 @@ int sq_stream_sequences_of(sqlite3 *db, const struct sq_capture *cap, struct are
         const char *name = (const char *)sqlite3_column_text(st, 0);
         got = 0;
         for (size_t i = 0; i < cap->n && *n < cap_o; i++)
-            if (strcasecmp(cap->v[i].shape->name, name) == 0 && (got = sequence_fill(&(*o)[*n], a, cap->v[i].shape, sqlite3_column_int64(st, 1), e)) == 0) ++*n;
+            if (strcasecmp(cap->v[i].shape->name, name) == 0 &&
+                (got = sequence_fill(&(*o)[*n], a, cap->v[i].shape, sqlite3_column_int64(st, 1), e)) == 0)
+                ++*n;
     }
     sqlite3_finalize(st);
     return got;
 }
 
 const struct source_ops sqlite_source_ops = {
-    .open = source_open, .close = source_close, .identity = source_identity, .catalog = source_catalog, .end = source_end, .anchor = source_anchor,
-    .anchor_absent = source_anchor_absent, .unanchor = source_unanchor, .check = source_check, .snapshot = source_snapshot,
-    .snapshot_close = sq_snapshot_close, .reader_open = sq_reader_open, .reader_table = sq_reader_table, .reader_next = sq_reader_next,
-    .reader_estimate = sq_reader_estimate, .reader_close = sq_reader_close, .stream_open = sq_stream_open, .stream_next = sq_stream_next,
-    .stream_ack = sq_stream_ack, .stream_sequences = sq_stream_sequences, .stream_uncaptured = sq_stream_uncaptured, .stream_close = sq_stream_close,
+    .open = source_open,
+    .close = source_close,
+    .identity = source_identity,
+    .catalog = source_catalog,
+    .end = source_end,
+    .anchor = source_anchor,
+    .anchor_absent = source_anchor_absent,
+    .unanchor = source_unanchor,
+    .check = source_check,
+    .snapshot = source_snapshot,
+    .snapshot_close = sq_snapshot_close,
+    .reader_open = sq_reader_open,
+    .reader_table = sq_reader_table,
+    .reader_next = sq_reader_next,
+    .reader_estimate = sq_reader_estimate,
+    .reader_close = sq_reader_close,
+    .stream_open = sq_stream_open,
+    .stream_next = sq_stream_next,
+    .stream_ack = sq_stream_ack,
+    .stream_sequences = sq_stream_sequences,
+    .stream_uncaptured = sq_stream_uncaptured,
+    .stream_close = sq_stream_close,
 };

@@ -22,7 +22,9 @@ static int match_key(struct buf *b, const struct shape *s, struct err *e) {
             buf_addf(b, e, " COLLATE %s = g.k%d", collation(k->equality[i]), i + 1) < 0)
             return -1;
         bool text = k->equality[i] == EQ_NOCASE || k->equality[i] == EQ_RTRIM;
-        if (text && (buf_adds(b, " AND r.", e) < 0 || text_ident(b, c->name, e) < 0 || buf_addf(b, e, " COLLATE BINARY = g.k%d", i + 1) < 0)) return -1;
+        if (text &&
+            (buf_adds(b, " AND r.", e) < 0 || text_ident(b, c->name, e) < 0 || buf_addf(b, e, " COLLATE BINARY = g.k%d", i + 1) < 0))
+            return -1;
         if (k->equality[i] == EQ_NUMERIC &&
             (buf_adds(b, " AND typeof(r.", e) < 0 || text_ident(b, c->name, e) < 0 || buf_addf(b, e, ") = typeof(g.k%d)", i + 1) < 0))
             return -1;
@@ -34,12 +36,17 @@ static int prepare_gone(struct stream *st, struct stream_table *t, struct err *e
     struct buf b = BUF_INIT(MiB(4));
     const struct shape *s = t->now;
     int rc = buf_adds(&b, "SELECT g.existed", e);
-    for (int i = 1; rc == 0 && i <= s->keys[s->identity].ncols; i++) rc = buf_addf(&b, e, ", g.k%d", i);
-    if (rc == 0 && buf_adds(&b, " FROM temp.sluice_touch AS g WHERE g.rowid BETWEEN ?1 AND ?2 AND g.existed IS NOT 0 AND (g.existed IS NULL OR NOT EXISTS (SELECT 1 FROM main.", e) == 0 &&
-        text_ident(&b, s->name, e) == 0 && buf_adds(&b, " AS r WHERE ", e) == 0 && match_key(&b, s, e) == 0 && buf_adds(&b, "))", e) == 0 && buf_str(&b, e))
+    for (int i = 1; rc == 0 && i <= s->keys[s->identity].ncols; i++)
+        rc = buf_addf(&b, e, ", g.k%d", i);
+    if (rc == 0 &&
+        buf_adds(&b,
+                 " FROM temp.sluice_touch AS g WHERE g.rowid BETWEEN ?1 AND ?2 AND g.existed IS NOT 0 AND (g.existed IS NULL OR NOT EXISTS "
+                 "(SELECT 1 FROM main.",
+                 e) == 0 &&
+        text_ident(&b, s->name, e) == 0 && buf_adds(&b, " AS r WHERE ", e) == 0 && match_key(&b, s, e) == 0 && buf_adds(&b, "))", e) == 0 &&
+        buf_str(&b, e))
         rc = sq_prepare(st->db, b.p, &t->gone, e);
-    else
-        rc = -1;
+    else rc = -1;
     buf_free(&b);
     return rc;
 }
@@ -48,9 +55,10 @@ static int prepare_present(struct stream *st, struct stream_table *t, struct err
     struct buf b = BUF_INIT(MiB(8));
     const struct shape *s = t->now;
     int rc = -1;
-    if (buf_adds(&b, "SELECT g.existed, ", e) == 0 && sq_columns(&b, s, "r.", e) == 0 && buf_adds(&b, " FROM temp.sluice_touch AS g CROSS JOIN main.", e) == 0 &&
-        text_ident(&b, s->name, e) == 0 && buf_adds(&b, " AS r ON ", e) == 0 && match_key(&b, s, e) == 0 &&
-        buf_adds(&b, " WHERE g.rowid BETWEEN ?1 AND ?2", e) == 0 && buf_str(&b, e))
+    if (buf_adds(&b, "SELECT g.existed, ", e) == 0 && sq_columns(&b, s, "r.", e) == 0 &&
+        buf_adds(&b, " FROM temp.sluice_touch AS g CROSS JOIN main.", e) == 0 && text_ident(&b, s->name, e) == 0 &&
+        buf_adds(&b, " AS r ON ", e) == 0 && match_key(&b, s, e) == 0 && buf_adds(&b, " WHERE g.rowid BETWEEN ?1 AND ?2", e) == 0 &&
+        buf_str(&b, e))
         rc = sq_prepare(st->db, b.p, &t->present, e);
     buf_free(&b);
     return rc;
@@ -91,7 +99,8 @@ static struct value *row_values(sqlite3_stmt *q, int at, const struct shape *s, 
 static struct value *key_values(sqlite3_stmt *q, int at, const struct shape *s, struct arena *a, struct err *e) {
     struct value *v = arena_alloc(a, (s->ncols + 1u) * sizeof *v, e);
     const struct key *k = &s->keys[s->identity];
-    for (uint16_t i = 0; v && i < s->ncols; i++) v[i] = (struct value){NULL, 0, VALUE_UNCHANGED};
+    for (uint16_t i = 0; v && i < s->ncols; i++)
+        v[i] = (struct value){NULL, 0, VALUE_UNCHANGED};
     for (uint16_t i = 0; v && i < k->ncols; i++)
         if (sq_value(q, at + i, &s->cols[k->cols[i]], true, a, &v[k->cols[i]], e) < 0) return NULL;
     return v;
@@ -99,7 +108,8 @@ static struct value *key_values(sqlite3_stmt *q, int at, const struct shape *s, 
 
 static int tell_truncate(struct stream *st, struct batch *b, struct err *e) {
     size_t n = 0;
-    for (size_t i = 0; i < st->nt; i++) n += st->t[i].copy && st->t[i].told;
+    for (size_t i = 0; i < st->nt; i++)
+        n += st->t[i].copy && st->t[i].told;
     if (!n) return 0;
     const struct shape **tables = arena_alloc(b->arena, n * sizeof *tables, e);
     if (!tables) return -1;
@@ -161,7 +171,10 @@ static int tell_rows(struct stream *st, struct batch *b, size_t max_bytes, struc
         int got = 0;
         if (!concerns(st, t)) continue;
         if (!st->running) {
-            if (!*q && (st->phase == PHASE_DELETES ? prepare_gone(st, t, e) : st->phase == PHASE_ROWS ? prepare_present(st, t, e) : prepare_all(st, t, e)) < 0) return -1;
+            if (!*q && (st->phase == PHASE_DELETES ? prepare_gone(st, t, e)
+                        : st->phase == PHASE_ROWS  ? prepare_present(st, t, e)
+                                                   : prepare_all(st, t, e)) < 0)
+                return -1;
             if (st->phase != PHASE_COPIES) {
                 sqlite3_bind_int64(*q, 1, t->first);
                 sqlite3_bind_int64(*q, 2, t->last);
@@ -206,12 +219,13 @@ int sqs_go_on(struct stream *st, struct batch *b, size_t max_bytes, struct pos *
         case PHASE_SHAPES:
             if (tell_shapes(st, b, e) < 0) return -1;
             break;
-        case PHASE_DELETES: case PHASE_ROWS: case PHASE_COPIES:
+        case PHASE_DELETES:
+        case PHASE_ROWS:
+        case PHASE_COPIES:
             if ((done = tell_rows(st, b, max_bytes, e)) < 0) return -1;
             if (!done) return 0;
             break;
-        default:
-            return end_tick(st, b, seen, e);
+        default: return end_tick(st, b, seen, e);
         }
         st->phase++;
         st->table = 0;

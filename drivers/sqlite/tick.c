@@ -137,7 +137,8 @@ static int make_touch(struct stream *st, struct err *e) {
     int rc = -1;
     if (sq_int(st->db, embed_sql("sqlite/capture_key_columns"), &keys, e) < 0) return -1;
     if (st->touch_keys == keys) return 0;
-    for (size_t i = 0; i < st->nt; i++) sqs_table_reset(&st->t[i]);
+    for (size_t i = 0; i < st->nt; i++)
+        sqs_table_reset(&st->t[i]);
     if (buf_adds(&sql, "DROP TABLE IF EXISTS temp.sluice_touch; CREATE TEMP TABLE sluice_touch(t, existed", e) < 0) goto out;
     for (int i = 1; i <= keys; i++)
         if (buf_addf(&sql, e, ", k%d", i) < 0) goto out;
@@ -149,12 +150,17 @@ out:
     return rc;
 }
 
-/* existed: 1 the row was there at our position, 0 it was not, NULL unknown (invariant 4). In order of t, so that a table's rows are a range. */
+/* existed: 1 the row was there at our position, 0 it was not, NULL unknown (invariant 4). In order of t, so that a table's rows are a
+ * range. */
 static int fill_touch(struct stream *st, struct err *e) {
     struct buf sql = BUF_INIT(MiB(1));
     sqlite3_stmt *fill = NULL;
     int rc = -1;
-    if (sq_exec(st->db, "DELETE FROM temp.sluice_touch", e) < 0 || buf_adds(&sql, "INSERT INTO temp.sluice_touch SELECT t, CASE min(CASE op WHEN 'i' THEN id END) WHEN min(id) THEN 0 ELSE CASE count(CASE op WHEN 'i' THEN 1 END) WHEN 0 THEN 1 END END", e) < 0)
+    if (sq_exec(st->db, "DELETE FROM temp.sluice_touch", e) < 0 ||
+        buf_adds(&sql,
+                 "INSERT INTO temp.sluice_touch SELECT t, CASE min(CASE op WHEN 'i' THEN id END) WHEN min(id) THEN 0 ELSE CASE count(CASE "
+                 "op WHEN 'i' THEN 1 END) WHEN 0 THEN 1 END END",
+                 e) < 0)
         goto out;
     for (int i = 1; i <= st->touch_keys; i++)
         if (buf_addf(&sql, e, ", k%d", i) < 0) goto out;
@@ -201,7 +207,8 @@ static int look_at_tables(struct stream *st, struct err *e) {
 static int check_place(struct stream *st, struct err *e) {
     bool there;
     if (st->end.id < st->at.id) {
-        err_set(e, CODE_SOURCE_CHANGED, "the source's change log ends at %lld, before our position %lld: the file was replaced or restored from an older copy",
+        err_set(e, CODE_SOURCE_CHANGED,
+                "the source's change log ends at %lld, before our position %lld: the file was replaced or restored from an older copy",
                 (long long)st->end.id, (long long)st->at.id);
         return err_hint(e, "begin a new chain: `sluice backup full --chain-slot --force-overwrite`");
     }
@@ -214,7 +221,8 @@ static int null_keys(struct stream *st, bool *yes, struct err *e) {
     bool any = false;
     int got;
     *yes = false;
-    for (size_t i = 0; i < st->cap.n && !any; i++) any = sq_identity_may_be_null(st->cap.v[i].shape);
+    for (size_t i = 0; i < st->cap.n && !any; i++)
+        any = sq_identity_may_be_null(st->cap.v[i].shape);
     if (!any) return 0;
     if (sq_prepare(st->db, embed_sql("sqlite/log_null_keys"), &q, e) < 0) return -1;
     sqlite3_bind_int64(q, 1, st->at.id > st->nulls_until ? st->at.id : st->nulls_until);
@@ -231,11 +239,15 @@ int sqs_begin_tick(struct stream *st, struct err *e) {
     int64_t version;
     bool nulls;
     for (int tries = 0;; tries++) {
-        if (sq_begin(db, false, e) < 0 || schema_version(st, &version, e) < 0 || log_end(st, &st->end, e) < 0 || null_keys(st, &nulls, e) < 0) return -1;
+        if (sq_begin(db, false, e) < 0 || schema_version(st, &version, e) < 0 || log_end(st, &st->end, e) < 0 ||
+            null_keys(st, &nulls, e) < 0)
+            return -1;
         if (version == st->cap.schema_version && !nulls) break;
         if (nulls) st->nulls_until = st->end.id;
         sq_rollback(db);
-        if (tries == REARM_TRIES) return err_set_class(e, ERR_RETRY, CODE_SHAPE_CHANGED, "the schema of '%s' changes faster than capture can follow", st->s->path);
+        if (tries == REARM_TRIES)
+            return err_set_class(e, ERR_RETRY, CODE_SHAPE_CHANGED, "the schema of '%s' changes faster than capture can follow",
+                                 st->s->path);
         if (sq_rearm(db, &st->s->filter, st->s->keyless_max, &st->cap, e) < 0) return -1;
         st->checked_version = 0;
     }

@@ -2,8 +2,9 @@
  *
  * DESIGN
  * 1. A declared type decides the logical type; SQLite's affinity decides what the file may hold. They are told apart here, nowhere else.
- * 2. TEXT is used only when the value is exactly the canonical text of the logical type and an affinity on the way back cannot change its storage
- *    class; BYTES only for a blob in a bytes column. Everything else is BINARY: class byte, then text or bytes. So nothing is guessed and nothing lost.
+ * 2. TEXT is used only when the value is exactly the canonical text of the logical type and an affinity on the way back cannot change its
+ * storage class; BYTES only for a blob in a bytes column. Everything else is BINARY: class byte, then text or bytes. So nothing is guessed
+ * and nothing lost.
  * 3. Integers are printed from int64; reals by the shortest digits that read back as the same double. */
 #include <ctype.h>
 #include <math.h>
@@ -49,10 +50,24 @@ static void numbers_in_parens(const char *declared, int32_t *a, int32_t *b) {
 }
 
 void sq_logical_type(const char *declared, bool strict, struct column *c) {
-    static const struct { const char *word; enum ltype type; } words[] = {
-        {"BOOL", LT_BOOL}, {"BOOLEAN", LT_BOOL}, {"DATE", LT_DATE}, {"TIME", LT_TIME}, {"DATETIME", LT_TIMESTAMP}, {"TIMESTAMP", LT_TIMESTAMP},
-        {"TIMESTAMPTZ", LT_TIMESTAMPTZ}, {"UUID", LT_UUID}, {"JSON", LT_JSON}, {"JSONB", LT_JSON}, {"STRING", LT_TEXT},
-        {"NUMERIC", LT_NUMERIC}, {"DECIMAL", LT_NUMERIC}, {"DEC", LT_NUMERIC},
+    static const struct {
+        const char *word;
+        enum ltype type;
+    } words[] = {
+        {"BOOL", LT_BOOL},
+        {"BOOLEAN", LT_BOOL},
+        {"DATE", LT_DATE},
+        {"TIME", LT_TIME},
+        {"DATETIME", LT_TIMESTAMP},
+        {"TIMESTAMP", LT_TIMESTAMP},
+        {"TIMESTAMPTZ", LT_TIMESTAMPTZ},
+        {"UUID", LT_UUID},
+        {"JSON", LT_JSON},
+        {"JSONB", LT_JSON},
+        {"STRING", LT_TEXT},
+        {"NUMERIC", LT_NUMERIC},
+        {"DECIMAL", LT_NUMERIC},
+        {"DEC", LT_NUMERIC},
     };
     c->precision = c->scale = c->length = -1;
     enum sq_affinity aff = sq_affinity(declared, strict);
@@ -93,14 +108,19 @@ static bool canonical(const struct column *c, const char *p, size_t n) {
     switch (c->type) {
     case LT_TEXT: return text_utf8_valid(p, n);
     case LT_JSON: return convert_json_valid(p, n, false, NULL) == 0 && text_utf8_valid(p, n);
-    case LT_DATE: case LT_TIME: case LT_TIMESTAMP: case LT_TIMESTAMPTZ: case LT_UUID: {
+    case LT_DATE:
+    case LT_TIME:
+    case LT_TIMESTAMP:
+    case LT_TIMESTAMPTZ:
+    case LT_UUID: {
         /* the check of the target's side is asked, so that both sides mean the same by it; special words stay as they were stored */
         if (n == 0 || !isxdigit((unsigned char)p[0]) || memchr(p, 'B', n)) return false;
         struct column plain = {.type = c->type, .precision = -1, .scale = -1, .length = -1};
         return convert_check(&plain, p, n, &ignored) == 0;
     }
     case LT_NUMERIC: { /* only a column of TEXT affinity holds such a text: elsewhere it would have become a number */
-        if (sq_affinity(c->native, false) != SQ_AFF_TEXT || n == 0 || n > 1000 || (!isdigit((unsigned char)p[0]) && p[0] != '-')) return false;
+        if (sq_affinity(c->native, false) != SQ_AFF_TEXT || n == 0 || n > 1000 || (!isdigit((unsigned char)p[0]) && p[0] != '-'))
+            return false;
         struct column plain = {.type = LT_NUMERIC, .precision = -1, .scale = -1, .length = -1};
         return convert_check(&plain, p, n, &ignored) == 0;
     }
@@ -137,7 +157,8 @@ static int integer(const struct column *c, int64_t i, struct arena *a, struct va
     }
     char buf[24], *digits = buf + sizeof buf;
     uint64_t u = i < 0 ? 0 - (uint64_t)i : (uint64_t)i;
-    do *--digits = (char)('0' + u % 10);
+    do
+        *--digits = (char)('0' + u % 10);
     while (u /= 10);
     if (i < 0) *--digits = '-';
     size_t n = (size_t)(buf + sizeof buf - digits);

@@ -1,5 +1,6 @@
-/* A consumer for tests: copies a source by its anchor's snapshot, applies what the stream tells to a model in memory, and compares the model with
- * the source. It is strict: an insert must not meet a row of its key, an update must find one; a delete that finds none is counted. */
+/* A consumer for tests: copies a source by its anchor's snapshot, applies what the stream tells to a model in memory, and compares the
+ * model with the source. It is strict: an insert must not meet a row of its key, an update must find one; a delete that finds none is
+ * counted. */
 #ifndef SLUICE_TESTS_FEED_H
 #define SLUICE_TESTS_FEED_H
 
@@ -12,27 +13,47 @@
 #include "engine/base/mem.h"
 #include "tests/tap.h"
 
-struct mval { int64_t id; uint8_t kind; uint32_t len; char *p; };
-struct mrow { int64_t oid; int n; struct mval *v; };
+struct mval {
+    int64_t id;
+    uint8_t kind;
+    uint32_t len;
+    char *p;
+};
+struct mrow {
+    int64_t oid;
+    int n;
+    struct mval *v;
+};
 struct feed {
     char dir[64], path[96];
-    sqlite3 *app;              /* the application */
+    sqlite3 *app; /* the application */
     struct source *s;
     struct stream *st;
     struct catalog *c;
-    struct mrow *rows; size_t n, cap;
+    struct mrow *rows;
+    size_t n, cap;
     struct batch b;
     struct pos at;
-    struct shape *told[64]; size_t ntold; /* what downstream knows: what a new stream is opened with */
-    struct { struct mrow *rows; size_t n; struct pos at; struct shape *told[64]; size_t ntold; } saved;
+    struct shape *told[64];
+    size_t ntold; /* what downstream knows: what a new stream is opened with */
+    struct {
+        struct mrow *rows;
+        size_t n;
+        struct pos at;
+        struct shape *told[64];
+        size_t ntold;
+    } saved;
     int broken_law, missing, commits, truncates, shapes, inserts, updates, deletes;
     size_t max_bytes;
-    const char *const *exclude; size_t nexclude;
+    const char *const *exclude;
+    size_t nexclude;
     uint64_t keyless_max;
     bool verbose;
 };
 
-static const struct source_ops *ops(void) { return sqlite_driver.source; }
+static const struct source_ops *ops(void) {
+    return sqlite_driver.source;
+}
 
 __attribute__((noreturn)) static void die(const char *what, const struct err *e) {
     printf("Bail out! %s: %s (%s)\n", what, e->msg, e->hint);
@@ -66,7 +87,8 @@ static struct mrow model_row(const struct shape *s, const struct value *v) {
     return r;
 }
 static void row_free(struct mrow *r) {
-    for (int i = 0; i < r->n; i++) free(r->v[i].p);
+    for (int i = 0; i < r->n; i++)
+        free(r->v[i].p);
     free(r->v);
 }
 static void model_add(struct feed *f, struct mrow r) {
@@ -110,7 +132,11 @@ static void apply_shape(struct feed *f, const struct change *c) { /* columns by 
         for (int k = 0; k < now.n; k++) {
             const struct column *col = &c->shape->cols[k];
             struct mval *old = model_val(r, col->id);
-            now.v[k] = (struct mval){col->id, old ? old->kind : col->generated ? VALUE_UNCHANGED : VALUE_NULL, old ? old->len : 0, malloc(old ? old->len + 1u : 1)};
+            now.v[k] = (struct mval){col->id,
+                                     old              ? old->kind
+                                     : col->generated ? VALUE_UNCHANGED
+                                                      : VALUE_NULL,
+                                     old ? old->len : 0, malloc(old ? old->len + 1u : 1)};
             if (old && old->len) memcpy(now.v[k].p, old->p, old->len);
         }
         row_free(r);
@@ -121,9 +147,11 @@ static void apply_shape(struct feed *f, const struct change *c) { /* columns by 
 static void feed_told(struct feed *f, const struct change *c) {
     struct err e = {0};
     size_t i = 0;
-    while (i < f->ntold && f->told[i]->oid != c->shape->oid) i++;
+    while (i < f->ntold && f->told[i]->oid != c->shape->oid)
+        i++;
     law(f, (c->old_shape == NULL) == (i == f->ntold), "a shape before that downstream does not have", c->shape);
-    if (c->old_shape && i < f->ntold) law(f, strcmp(c->old_shape->digest, f->told[i]->digest) == 0, "another shape before than downstream has", c->shape);
+    if (c->old_shape && i < f->ntold)
+        law(f, strcmp(c->old_shape->digest, f->told[i]->digest) == 0, "another shape before than downstream has", c->shape);
     if (i == 64) return;
     if (i < f->ntold) shape_free(f->told[i]);
     else f->ntold++;
@@ -169,8 +197,7 @@ static void feed_apply(struct feed *f, const struct change *c) {
         f->commits++;
         f->at = *c->pos;
         break;
-    default:
-        law(f, false, "an unknown change", c->shape);
+    default: law(f, false, "an unknown change", c->shape);
     }
 }
 
@@ -200,17 +227,24 @@ static void read_table(struct snapshot *snap, const struct shape *t, void (*row)
     ops()->reader_close(r);
     arena_free(a);
 }
-static void row_to_model(void *f, struct mrow r) { model_add(f, r); }
+static void row_to_model(void *f, struct mrow r) {
+    model_add(f, r);
+}
 
 static void feed_open(struct feed *f) {
     struct err e = {0};
-    struct source_opts o = {.dsn = f->path, .keyless_max_bytes = f->keyless_max, .filter = {.exclude = f->exclude, .nexclude = f->nexclude}};
+    struct source_opts o = {
+        .dsn = f->path, .keyless_max_bytes = f->keyless_max, .filter = {.exclude = f->exclude, .nexclude = f->nexclude}};
     if (ops()->open(&o, &f->s, &e) < 0) die("open", &e);
 }
 
 /* A file in a folder of its own, in WAL mode, made by `sql`. */
 __attribute__((unused)) static void feed_file(struct feed *f, const char *sql) {
-    *f = (struct feed){.max_bytes = f->max_bytes ? f->max_bytes : 64 * 1024, .exclude = f->exclude, .nexclude = f->nexclude, .keyless_max = f->keyless_max, .verbose = getenv("VERBOSE") != NULL};
+    *f = (struct feed){.max_bytes = f->max_bytes ? f->max_bytes : 64 * 1024,
+                       .exclude = f->exclude,
+                       .nexclude = f->nexclude,
+                       .keyless_max = f->keyless_max,
+                       .verbose = getenv("VERBOSE") != NULL};
     snprintf(f->dir, sizeof f->dir, "/tmp/sluice-feed-XXXXXX");
     log_setup(LOG_TEXT, f->verbose ? LOG_DEBUG : LOG_ERROR);
     if (!mkdtemp(f->dir)) exit(1);
@@ -237,9 +271,11 @@ static void rows_copy(struct mrow *to, const struct mrow *from, size_t n) {
     }
 }
 static void saved_free(struct feed *f) {
-    for (size_t i = 0; i < f->saved.n; i++) row_free(&f->saved.rows[i]);
+    for (size_t i = 0; i < f->saved.n; i++)
+        row_free(&f->saved.rows[i]);
     free(f->saved.rows);
-    for (size_t i = 0; i < f->saved.ntold; i++) shape_free(f->saved.told[i]);
+    for (size_t i = 0; i < f->saved.ntold; i++)
+        shape_free(f->saved.told[i]);
     memset(&f->saved, 0, sizeof f->saved);
 }
 __attribute__((unused)) static void feed_save(struct feed *f) {
@@ -249,21 +285,25 @@ __attribute__((unused)) static void feed_save(struct feed *f) {
     f->saved.n = f->n;
     rows_copy(f->saved.rows, f->rows, f->n);
     f->saved.at = f->at;
-    for (size_t i = 0; i < f->ntold; i++) f->saved.told[i] = shape_copy(f->told[i], &e);
+    for (size_t i = 0; i < f->ntold; i++)
+        f->saved.told[i] = shape_copy(f->told[i], &e);
     f->saved.ntold = f->ntold;
 }
 __attribute__((unused)) static void feed_crash(struct feed *f) {
     struct err e = {0};
     ops()->stream_close(f->st);
-    for (size_t i = 0; i < f->n; i++) row_free(&f->rows[i]);
+    for (size_t i = 0; i < f->n; i++)
+        row_free(&f->rows[i]);
     free(f->rows);
-    for (size_t i = 0; i < f->ntold; i++) shape_free(f->told[i]);
+    for (size_t i = 0; i < f->ntold; i++)
+        shape_free(f->told[i]);
     f->rows = calloc(f->saved.n + 1, sizeof *f->rows);
     f->n = f->saved.n;
     f->cap = f->saved.n + 1;
     rows_copy(f->rows, f->saved.rows, f->n);
     f->at = f->saved.at;
-    for (size_t i = 0; i < f->saved.ntold; i++) f->told[i] = shape_copy(f->saved.told[i], &e);
+    for (size_t i = 0; i < f->saved.ntold; i++)
+        f->told[i] = shape_copy(f->saved.told[i], &e);
     f->ntold = f->saved.ntold;
     if (ops()->check(f->s, &f->at, &f->at, &e) < 0) die("check", &e);
     feed_stream(f);
@@ -274,11 +314,15 @@ __attribute__((unused)) static void feed_begin(struct feed *f, const char *sql) 
     struct snapshot *snap;
     feed_file(f, sql);
     feed_open(f);
-    if (batch_init(&f->b, 4096, &e) < 0 || ops()->catalog(f->s, true, &f->c, &e) < 0 || ops()->anchor(f->s, f->c, &f->at, &snap, &e) < 0) die("anchor", &e);
-    for (size_t i = 0; i < f->c->ntables; i++) read_table(snap, f->c->tables[i], row_to_model, f);
+    if (batch_init(&f->b, 4096, &e) < 0 || ops()->catalog(f->s, true, &f->c, &e) < 0 || ops()->anchor(f->s, f->c, &f->at, &snap, &e) < 0)
+        die("anchor", &e);
+    for (size_t i = 0; i < f->c->ntables; i++)
+        read_table(snap, f->c->tables[i], row_to_model, f);
     ops()->snapshot_close(snap);
-    for (size_t i = 0; i < f->c->ntables && i < 64; i++) f->told[f->ntold++] = shape_copy(f->c->tables[i], &e);
-    for (size_t i = 0; i < f->ntold; i++) f->told[i]->table = (uint32_t)i + 1;
+    for (size_t i = 0; i < f->c->ntables && i < 64; i++)
+        f->told[f->ntold++] = shape_copy(f->c->tables[i], &e);
+    for (size_t i = 0; i < f->ntold; i++)
+        f->told[i]->table = (uint32_t)i + 1;
     feed_stream(f);
 }
 
@@ -288,7 +332,8 @@ __attribute__((unused)) static int feed_try_tick(struct feed *f, struct err *e) 
     for (;;) {
         batch_reset(&f->b);
         if (ops()->stream_next(f->st, &f->b, f->max_bytes, 0, &seen, e) < 0) return -1;
-        for (size_t i = 0; i < f->b.n; i++) feed_apply(f, &f->b.v[i]);
+        for (size_t i = 0; i < f->b.n; i++)
+            feed_apply(f, &f->b.v[i]);
         if (f->b.n == 0) break;
         if (f->b.ends_at_commit != (f->b.v[f->b.n - 1].op == CHANGE_COMMIT)) f->broken_law++;
     }
@@ -306,22 +351,43 @@ __attribute__((unused)) static void feed_ack(struct feed *f) {
 
 /* ---- comparing --------------------------------------------------------------------------------------------------------------- */
 
-struct lines { char **v; size_t n; };
-static int by_text(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+struct lines {
+    char **v;
+    size_t n;
+};
+static int by_text(const void *a, const void *b) {
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
 static char *row_line(struct mrow *r, const struct shape *s) {
+    static const char hex[] = "0123456789ABCDEF";
     size_t n = 1;
-    for (int i = 0; i < r->n; i++) n += r->v[i].len * 2u + 8;
+    for (int i = 0; i < s->ncols; i++) {
+        struct mval *m = model_val(r, s->cols[i].id);
+        n += (m ? m->len * 2u : 0) + 2;
+    }
     char *out = malloc(n), *p = out;
     for (int i = 0; i < s->ncols; i++) {
         struct mval *m = model_val(r, s->cols[i].id);
         if (s->cols[i].generated) continue;
-        p += sprintf(p, "|%c", m ? "NU_YB"[0] + m->kind : '?');
-        for (uint32_t k = 0; m && k < m->len; k++) p += m->p[k] > 32 && m->p[k] < 127 ? sprintf(p, "%c", m->p[k]) : sprintf(p, "%02X", (unsigned char)m->p[k]);
+        *p++ = '|';
+        *p++ = m ? "NUTYB"[m->kind] : '?';
+        for (uint32_t k = 0; m && k < m->len; k++) {
+            unsigned char c = (unsigned char)m->p[k];
+            if (c > 32 && c < 127) {
+                *p++ = (char)c;
+            } else {
+                *p++ = hex[c >> 4];
+                *p++ = hex[c & 15];
+            }
+        }
     }
     *p = 0;
     return out;
 }
-struct collect { struct lines *l; const struct shape *s; };
+struct collect {
+    struct lines *l;
+    const struct shape *s;
+};
 static void row_to_line(void *arg, struct mrow r) {
     struct collect *c = arg;
     c->l->v = realloc(c->l->v, (c->l->n + 1) * sizeof *c->l->v);
@@ -354,8 +420,10 @@ __attribute__((unused)) static bool feed_same(struct feed *f) {
                 same = false;
                 break;
             }
-        for (size_t i = 0; i < want.n; i++) free(want.v[i]);
-        for (size_t i = 0; i < have.n; i++) free(have.v[i]);
+        for (size_t i = 0; i < want.n; i++)
+            free(want.v[i]);
+        for (size_t i = 0; i < have.n; i++)
+            free(have.v[i]);
         free(want.v);
         free(have.v);
     }
@@ -371,9 +439,11 @@ __attribute__((unused)) static void feed_end(struct feed *f) {
     if (f->s) ops()->close(f->s);
     catalog_free(f->c);
     saved_free(f);
-    for (size_t i = 0; i < f->ntold; i++) shape_free(f->told[i]);
+    for (size_t i = 0; i < f->ntold; i++)
+        shape_free(f->told[i]);
     if (f->b.arena) batch_free(&f->b);
-    for (size_t i = 0; i < f->n; i++) row_free(&f->rows[i]);
+    for (size_t i = 0; i < f->n; i++)
+        row_free(&f->rows[i]);
     free(f->rows);
     sqlite3_close(f->app);
     snprintf(cmd, sizeof cmd, "rm -rf %s", f->dir);
@@ -382,6 +452,8 @@ __attribute__((unused)) static void feed_end(struct feed *f) {
 }
 
 /* Count what the steps told since the last call. */
-__attribute__((unused)) static void feed_forget(struct feed *f) { f->commits = f->truncates = f->shapes = f->inserts = f->updates = f->deletes = 0; }
+__attribute__((unused)) static void feed_forget(struct feed *f) {
+    f->commits = f->truncates = f->shapes = f->inserts = f->updates = f->deletes = 0;
+}
 
 #endif

@@ -1,10 +1,16 @@
-/* Memory that runs out at any allocation of ours: an error, nothing half done, nothing lost; the next attempt goes through. Leaks show under ASan. */
+/* Memory that runs out at any allocation of ours: an error, nothing half done, nothing lost; the next attempt goes through. Leaks show
+ * under ASan. */
 #include "tests/unit/drivers/sqlite/feed.h"
 
-#define SCHEMA "create table t(id integer primary key autoincrement, k text unique, v, g as (id+1)); create table w(a text, b real, primary key(a,b)) without rowid;" \
-               "create table n(x); create view vw as select 1; insert into t(k,v) values('a',1),('b',x'00'); insert into w values('q',1.5); insert into n values(1)"
-#define CHANGES "insert or replace into t(k,v) values('a',3.5); delete from w; alter table t add column z text default 'zz'; create table late(id int primary key, b references t(id)); " \
-                "insert into late values(7,2); insert into n values('two'); update t set v='long text, long text' where k='b'"
+#define SCHEMA                                                                                                                             \
+    "create table t(id integer primary key autoincrement, k text unique, v, g as (id+1)); create table w(a text, b real, primary "         \
+    "key(a,b)) without rowid;"                                                                                                             \
+    "create table n(x); create view vw as select 1; insert into t(k,v) values('a',1),('b',x'00'); insert into w values('q',1.5); insert "  \
+    "into n values(1)"
+#define CHANGES                                                                                                                            \
+    "insert or replace into t(k,v) values('a',3.5); delete from w; alter table t add column z text default 'zz'; create table late(id "    \
+    "int primary key, b references t(id)); "                                                                                               \
+    "insert into late values(7,2); insert into n values('two'); update t set v='long text, long text' where k='b'"
 
 /* Everything from opening to the anchor's snapshot read. */
 static int begin(struct feed *f, struct err *e) {
@@ -17,8 +23,8 @@ static int begin(struct feed *f, struct err *e) {
     size_t n;
     uint64_t rows;
     int rc = -1;
-    if (ops()->open(&o, &f->s, e) < 0 || ops()->identity(f->s, identity, e) < 0 || ops()->catalog(f->s, true, &f->c, e) < 0 || ops()->anchor(f->s, f->c, &f->at, &snap, e) < 0 ||
-        ops()->reader_open(snap, &r, e) < 0)
+    if (ops()->open(&o, &f->s, e) < 0 || ops()->identity(f->s, identity, e) < 0 || ops()->catalog(f->s, true, &f->c, e) < 0 ||
+        ops()->anchor(f->s, f->c, &f->at, &snap, e) < 0 || ops()->reader_open(snap, &r, e) < 0)
         goto out;
     for (size_t t = 0; t < f->c->ntables; t++) {
         if (ops()->reader_table(r, f->c->tables[t], &enc, e) < 0) goto out;
@@ -47,7 +53,9 @@ static int follow(struct feed *f, struct err *e, size_t *told) {
         if (ops()->stream_next(f->st, &f->b, 300, 0, &seen, e) < 0) goto out;
         *told += f->b.n;
     } while (f->b.n);
-    if (!(a = arena_new(1024, e)) || ops()->stream_sequences(f->st, a, &o, &n, e) < 0 || ops()->stream_uncaptured(f->st, a, &lines, &n, e) < 0) goto out;
+    if (!(a = arena_new(1024, e)) || ops()->stream_sequences(f->st, a, &o, &n, e) < 0 ||
+        ops()->stream_uncaptured(f->st, a, &lines, &n, e) < 0)
+        goto out;
     rc = 0;
 out:
     arena_free(a);
@@ -93,7 +101,10 @@ int main(void) {
         mem_fail_after(-1);
         if (rc == 0) break;
         retry = retry && e.class == ERR_RETRY && e.code == CODE_NO_MEMORY;
-        if (!retry) { note("%s", e.msg); break; }
+        if (!retry) {
+            note("%s", e.msg);
+            break;
+        }
     }
     note("%ld allocations in a stream", after);
     ok(after > 50 && retry, "the same for a stream");

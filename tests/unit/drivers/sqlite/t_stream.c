@@ -20,7 +20,8 @@ static int64_t app_int(struct feed *f, const char *sql) {
 static char *app_text(struct feed *f, const char *sql) { /* caller frees */
     sqlite3_stmt *st;
     char *out = NULL;
-    if (sqlite3_prepare_v2(f->app, sql, -1, &st, NULL) == SQLITE_OK && sqlite3_step(st) == SQLITE_ROW) out = strdup((const char *)sqlite3_column_text(st, 0));
+    if (sqlite3_prepare_v2(f->app, sql, -1, &st, NULL) == SQLITE_OK && sqlite3_step(st) == SQLITE_ROW)
+        out = strdup((const char *)sqlite3_column_text(st, 0));
     sqlite3_finalize(st);
     return out;
 }
@@ -32,12 +33,14 @@ static void shell(const char *fmt, const char *a, const char *b) {
 
 static void cascades_and_triggers(void) {
     struct feed f = {0};
-    feed_begin(&f, "create table p(id integer primary key, n int default 0);"
-                   "create table c(id integer primary key, pid int references p(id) on delete cascade on update cascade);"
-                   "create trigger cnt after insert on c begin update p set n=n+1 where id=new.pid; end;"
-                   "create view w as select * from p; create trigger iw instead of insert on w begin insert into p values(new.id, 100); end;"
-                   "insert into p(id) values(1),(2)");
-    app(&f, "pragma foreign_keys=on; insert into c values(10,1),(11,1),(12,2); insert into c values(10,2) on conflict(id) do update set pid=excluded.pid;"
+    feed_begin(&f,
+               "create table p(id integer primary key, n int default 0);"
+               "create table c(id integer primary key, pid int references p(id) on delete cascade on update cascade);"
+               "create trigger cnt after insert on c begin update p set n=n+1 where id=new.pid; end;"
+               "create view w as select * from p; create trigger iw instead of insert on w begin insert into p values(new.id, 100); end;"
+               "insert into p(id) values(1),(2)");
+    app(&f, "pragma foreign_keys=on; insert into c values(10,1),(11,1),(12,2); insert into c values(10,2) on conflict(id) do update set "
+            "pid=excluded.pid;"
             "update p set id=20 where id=2; delete from p where id=1; insert into w(id) values(77)");
     feed_tick(&f);
     ok(feed_same(&f) && f.missing == 0, "cascades, triggers, upserts and writes through a view");
@@ -50,13 +53,17 @@ static void parents_first(void) {
     struct err e = {0};
     struct pos seen;
     char order[64] = "";
-    feed_begin(&f, "create table a(id integer primary key, b int references b(id)); create table b(id integer primary key, c int references c(id)); create table c(id integer primary key);"
+    feed_begin(&f, "create table a(id integer primary key, b int references b(id)); create table b(id integer primary key, c int "
+                   "references c(id)); create table c(id integer primary key);"
                    "insert into c values(1); insert into b values(1,1); insert into a values(1,1)");
-    app(&f, "insert into c values(2); insert into b values(2,2); insert into a values(2,2); delete from a where id=1; delete from b where id=1; delete from c where id=1");
+    app(&f, "insert into c values(2); insert into b values(2,2); insert into a values(2,2); delete from a where id=1; delete from b where "
+            "id=1; delete from c where id=1");
     batch_reset(&f.b);
     if (ops()->stream_next(f.st, &f.b, 65536, 0, &seen, &e) < 0) die("next", &e);
     for (size_t i = 0; i < f.b.n; i++)
-        if (f.b.v[i].shape) snprintf(order + strlen(order), sizeof order - strlen(order), "%s%s ", f.b.v[i].op == CHANGE_DELETE ? "-" : "+", f.b.v[i].shape->name);
+        if (f.b.v[i].shape)
+            snprintf(order + strlen(order), sizeof order - strlen(order), "%s%s ", f.b.v[i].op == CHANGE_DELETE ? "-" : "+",
+                     f.b.v[i].shape->name);
     is_str(order, "-a -b -c +c +b +a ", "children go before their parents and come after them");
     feed_end(&f);
 }
@@ -108,7 +115,8 @@ static void opening(void) {
         ok(ops()->open(&o, &s, &e) == 0, "%s", forms[i]);
         ops()->close(s);
     }
-    static const char *const bad[] = {"", "file:", "sqlite://relative/app.db", "postgresql://h/d", ":memory:", "file:app.db?mode=ro", "/tmp/"};
+    static const char *const bad[] = {"",     "file:", "sqlite://relative/app.db", "postgresql://h/d", ":memory:", "file:app.db?mode=ro",
+                                      "/tmp/"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         e = (struct err){0};
         ok(sqlite_driver.dsn_check(bad[i], &e) < 0 && e.code == CODE_DSN && e.class == ERR_CONFIG && e.hint[0], "refused: '%s'", bad[i]);
@@ -155,7 +163,8 @@ static void catalogue(void) {
     ok(c->nobjects == 1 && c->objects[0].kind == OBJECT_SEQUENCE && c->objects[0].value == 41, "AUTOINCREMENT's value");
     is_str(c->nobjects ? c->objects[0].owned_by : "", "main.a.id", "and whose it is");
     char all[2048] = "";
-    for (size_t i = 0; i < c->nwarnings; i++) snprintf(all + strlen(all), sizeof all - strlen(all), "%s\n", c->warnings[i]);
+    for (size_t i = 0; i < c->nwarnings; i++)
+        snprintf(all + strlen(all), sizeof all - strlen(all), "%s\n", c->warnings[i]);
     ok(strstr(all, "view 'v'") && strstr(all, "trigger 'tr'") && strstr(all, "virtual table 'ft'"), "what is not carried is named");
     catalog_free(c);
     feed_end(&f);
@@ -185,7 +194,8 @@ static void anchors(void) {
     ok(ops()->check(f.s, &p, &p, &e) < 0 && e.code == CODE_SLOT_MISSING, "without a log a chain cannot go on");
     app(&f, "alter table t add column late");
     e = (struct err){0};
-    ok(ops()->anchor(f.s, f.c, &p, &snap, &e) < 0 && e.code == CODE_SHAPE_CHANGED && e.class == ERR_RETRY, "a shape that changed since the catalogue was read");
+    ok(ops()->anchor(f.s, f.c, &p, &snap, &e) < 0 && e.code == CODE_SHAPE_CHANGED && e.class == ERR_RETRY,
+       "a shape that changed since the catalogue was read");
     e = (struct err){0};
     ok(ops()->anchor_absent(f.s, &e) == 0, "and nothing of it stays");
     feed_end(&f);
@@ -195,10 +205,13 @@ static void keyless_too_big(void) {
     struct feed f = {.keyless_max = 20000};
     struct err e = {0};
     struct catalog *c = NULL;
-    feed_file(&f, "create table big(a); insert into big values(zeroblob(30000)); create table k(id integer primary key, b); insert into k values(1,zeroblob(30000))");
+    feed_file(&f, "create table big(a); insert into big values(zeroblob(30000)); create table k(id integer primary key, b); insert into k "
+                  "values(1,zeroblob(30000))");
     f.keyless_max = 20000;
     feed_open(&f);
-    ok(ops()->catalog(f.s, true, &c, &e) < 0 && e.code == CODE_KEYLESS_TOO_BIG && strstr(e.msg, "main.big") && strstr(e.hint, "--exclude-table"), "refused by name, with the way out");
+    ok(ops()->catalog(f.s, true, &c, &e) < 0 && e.code == CODE_KEYLESS_TOO_BIG && strstr(e.msg, "main.big") &&
+           strstr(e.hint, "--exclude-table"),
+       "refused by name, with the way out");
     e = (struct err){0};
     ok(ops()->catalog(f.s, false, &c, &e) == 0, "a plain copy takes it");
     catalog_free(c);
@@ -216,7 +229,8 @@ static void log_is_forgotten(void) {
     is_int(app_int(&f, "select count(*) from sluice_log"), 1, "only the last row stays");
     ok(ops()->check(f.s, &f.at, &f.at, &e) == 0, "the position is still there");
     ok(ops()->check(f.s, &old, &f.at, &e) == 0, "an older one too, when all behind it is covered");
-    ok(ops()->check(f.s, &old, &old, &e) < 0 && e.code == CODE_SLOT_ADVANCED && e.marker == MARKER_SLOT_ACKED_PAST_TARGET_POSITION, "else it was acknowledged too far");
+    ok(ops()->check(f.s, &old, &old, &e) < 0 && e.code == CODE_SLOT_ADVANCED && e.marker == MARKER_SLOT_ACKED_PAST_TARGET_POSITION,
+       "else it was acknowledged too far");
     app(&f, "update t set v='x' where id<5");
     feed_tick(&f);
     ok(feed_same(&f), "and it goes on");
@@ -242,7 +256,8 @@ static void older_copy(bool outgrown) {
     sqlite3_open(f.path, &f.app);
     if (outgrown) app(&f, "update t set v=7; update t set v=8; update t set v=9");
     feed_open(&f);
-    ok(ops()->check(f.s, &f.at, &f.at, &e) < 0 && e.code == CODE_SOURCE_CHANGED && strstr(e.msg, "older copy"), "a file restored from an older copy is refused%s", outgrown ? ", also when its log has grown past" : "");
+    ok(ops()->check(f.s, &f.at, &f.at, &e) < 0 && e.code == CODE_SOURCE_CHANGED && strstr(e.msg, "older copy"),
+       "a file restored from an older copy is refused%s", outgrown ? ", also when its log has grown past" : "");
     e = (struct err){0};
     struct pos seen;
     int rc = ops()->stream_open(f.s, &f.at, f.told, f.ntold, &f.st, &e);
@@ -258,11 +273,13 @@ static void idle_and_polite(void) {
     feed_tick(&f);
     feed_ack(&f);
     int64_t version = app_int(&f, "pragma data_version");
-    for (int i = 0; i < 20; i++) feed_tick(&f);
+    for (int i = 0; i < 20; i++)
+        feed_tick(&f);
     feed_ack(&f);
     is_int(app_int(&f, "pragma data_version"), version, "an idle stream writes nothing");
     app(&f, "pragma busy_timeout=0");
-    app(&f, "with recursive n(i) as (select 100 union all select i+1 from n where i<20100) insert into t(id,v) select i, zeroblob(100) from n");
+    app(&f,
+        "with recursive n(i) as (select 100 union all select i+1 from n where i<20100) insert into t(id,v) select i, zeroblob(100) from n");
     is_int(app_int(&f, "pragma wal_checkpoint(truncate)"), 0, "a checkpoint is not held up");
     struct err e = {0};
     struct pos seen, was = f.at;
@@ -271,12 +288,15 @@ static void idle_and_polite(void) {
     for (;;) {
         batch_reset(&f.b);
         if (ops()->stream_next(f.st, &f.b, 50000, 0, &seen, &e) < 0) die("next", &e);
-        for (size_t i = 0; i < f.b.n; i++) feed_apply(&f, &f.b.v[i]);
+        for (size_t i = 0; i < f.b.n; i++)
+            feed_apply(&f, &f.b.v[i]);
         size_t bytes = arena_bytes(f.b.arena);
         if (bytes > most) most = bytes;
         batches++;
         if (f.b.ends_at_commit) break;
-        if (batches == 3) is_int(app_try(&f, "insert into t(id) values(-1)"), SQLITE_OK, "the application writes in the middle of a tick, without waiting");
+        if (batches == 3)
+            is_int(app_try(&f, "insert into t(id) values(-1)"), SQLITE_OK,
+                   "the application writes in the middle of a tick, without waiting");
         if (pos_compare(&seen, &was) != POS_EQUAL) f.broken_law++;
     }
     ok(batches > 40 && most < 52000, "a huge transaction comes in bounded batches");
@@ -319,7 +339,11 @@ static void killed_writer(void) {
     if (pid == 0) {
         sqlite3 *db;
         sqlite3_open(f.path, &db);
-        sqlite3_exec(db, "insert into t(id,k) values(50,'done'); begin immediate; update t set v='half'; delete from t where id=2; pragma cache_size=1; insert into t(id,v) select i, zeroblob(5000) from (with recursive n(i) as (select 100 union all select i+1 from n where i<200) select i from n)", 0, 0, 0);
+        sqlite3_exec(db,
+                     "insert into t(id,k) values(50,'done'); begin immediate; update t set v='half'; delete from t where id=2; pragma "
+                     "cache_size=1; insert into t(id,v) select i, zeroblob(5000) from (with recursive n(i) as (select 100 union all select "
+                     "i+1 from n where i<200) select i from n)",
+                     0, 0, 0);
         if (write(ready[1], "x", 1) != 1) _exit(1);
         pause();
     }
@@ -375,12 +399,14 @@ static void utf16(void) {
     sqlite3_close(f.app);
     unlink(f.path);
     sqlite3_open(f.path, &f.app);
-    app(&f, "pragma encoding='UTF-16le'; pragma journal_mode=wal; create table t(k text not null primary key, v); insert into t values('gr\xc3\xbc\xc3\x9f', 'x'), ('\xf0\x9f\x90\x98', 1)");
+    app(&f, "pragma encoding='UTF-16le'; pragma journal_mode=wal; create table t(k text not null primary key, v); insert into t "
+            "values('gr\xc3\xbc\xc3\x9f', 'x'), ('\xf0\x9f\x90\x98', 1)");
     struct feed g = f;
     struct err e = {0};
     struct snapshot *snap;
     feed_open(&g);
-    if (batch_init(&g.b, 4096, &e) < 0 || ops()->catalog(g.s, true, &g.c, &e) < 0 || ops()->anchor(g.s, g.c, &g.at, &snap, &e) < 0) die("anchor", &e);
+    if (batch_init(&g.b, 4096, &e) < 0 || ops()->catalog(g.s, true, &g.c, &e) < 0 || ops()->anchor(g.s, g.c, &g.at, &snap, &e) < 0)
+        die("anchor", &e);
     read_table(snap, g.c->tables[0], row_to_model, &g);
     ops()->snapshot_close(snap);
     g.told[g.ntold++] = shape_copy(g.c->tables[0], &e);
