@@ -112,8 +112,12 @@ coverage:             ## line coverage of the unit tests
 	@find $(BUILD)/cov/obj -name '*.gcda' | xargs gcov -n 2>/dev/null | awk '/^File/{f=$$2} /^Lines/{split($$2,a,":"); print a[2], f}' | grep -E "'(engine|drivers)/" | sort -n
 
 PREFIX ?= /usr/local
-install: all          ## the program into PREFIX (/usr/local)
+install: all          ## program, man page and bash completion into PREFIX (/usr/local)
 	install -D -m 0755 $(BUILD)/sluice $(DESTDIR)$(PREFIX)/bin/sluice
+	@$(BUILD)/sluice help --man >$(BUILD)/sluice.1
+	@$(BUILD)/sluice help --completion bash >$(BUILD)/sluice.bash
+	install -D -m 0644 $(BUILD)/sluice.1 $(DESTDIR)$(PREFIX)/share/man/man1/sluice.1
+	install -D -m 0644 $(BUILD)/sluice.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/sluice
 
 flow:                 ## the life of one change, hop by hop
 	@grep -rnoE '/?\*? ?hop [1-8]/8[^*]*' --include='*.[ch]' engine drivers | sed -E 's/^([^:]+):([0-9]+):[^h]*(hop [1-8].*)/\3  (\1:\2)/' | sort

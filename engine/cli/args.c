@@ -156,12 +156,18 @@ void args_free(struct args *a) {
     options_free(&a->options);
 }
 
-static void help_flag(FILE *f, const char *name) {
+void cli_flag_about(const char *name, const char **metavar, const char **help) {
     size_t row;
-    char left[64];
     const struct flag *fl = flag_find(name, &row);
     const struct option *o = option_find(name);
-    const char *metavar = fl ? fl->metavar : o->metavar, *help = fl ? fl->help : o->help;
+    *metavar = fl ? fl->metavar : o ? o->metavar : NULL;
+    *help = fl ? fl->help : o && o->help ? o->help : "";
+}
+
+static void help_flag(FILE *f, const char *name) {
+    char left[64];
+    const char *metavar, *help;
+    cli_flag_about(name, &metavar, &help);
     snprintf(left, sizeof left, "--%s%s%s", name, metavar ? " " : "", metavar ? metavar : "");
     const char *drivers = strstr(help, CLI_DRIVERS);
     char known[128];

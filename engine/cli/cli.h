@@ -7,6 +7,8 @@
 #include "engine/flow/flow.h"
 
 #define CLI_DRIVERS "{drivers}" /* in a help text: the names of the registered drivers are put there */
+#define CLI_VERSION "0.1"
+
 struct flag { const char *name, *metavar, *help; }; /* metavar NULL: takes no value */
 
 struct args;
@@ -54,7 +56,11 @@ int cli_job_open(struct args *a, struct control *c, const struct cli_job *cj, st
 /* The producer's name: --name, else the one on this control DB that writes this store, else the first 12 digits of the lineage. */
 int cli_producer_name(struct args *a, struct control *c, const char *store_url, char name[256], struct err *e);
 int cli_chain(const char *url, struct store **s, struct chain **c, struct err *e); /* CODE_CHAIN_MISSING */
+/* A flag's metavar (NULL: it takes no value) and help, as help, completion and the man page show them. */
+void cli_flag_about(const char *name, const char **metavar, const char **help);
 void cli_help(const char *path /* NULL: all */, int to_stderr);
+int cli_completion_bash(struct buf *b, struct err *e);
+int cli_man(struct buf *b, struct err *e);
 int cli_print(struct buf *b, struct err *e); /* stdout; a closed or full one is CODE_IO */
 
 int cmd_backup_full(struct args *a, struct err *e);

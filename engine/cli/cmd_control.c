@@ -189,8 +189,29 @@ out:
     return rc;
 }
 
+/* What `make install` puts beside the program. */
+static int help_for_programs(struct args *a, struct err *e) {
+    struct buf out = BUF_INIT(MiB(1));
+    const char *shell = arg(a, "completion");
+    int rc = -1;
+    if (a->npos || (shell && arg_is(a, "man"))) {
+        err_set(e, CODE_USAGE, "--man and --completion stand alone");
+        goto out;
+    }
+    if (shell && strcmp(shell, "bash") != 0) {
+        err_set(e, CODE_USAGE, "there is a completion for bash, none for '%s'", shell);
+        goto out;
+    }
+    if ((shell ? cli_completion_bash(&out, e) : cli_man(&out, e)) < 0) goto out;
+    rc = cli_print(&out, e);
+out:
+    buf_free(&out);
+    return rc;
+}
+
 int cmd_help(struct args *a, struct err *e) {
     char path[128] = "";
+    if (arg_is(a, "man") || arg_is(a, "completion")) return help_for_programs(a, e);
     for (int i = 0; i < a->npos; i++) {
         size_t n = strlen(path);
         snprintf(path + n, sizeof path - n, "%s%s", i ? " " : "", a->pos[i]);
@@ -210,6 +231,6 @@ int cmd_help(struct args *a, struct err *e) {
 int cmd_version(struct args *a, struct err *e) {
     (void)a;
     (void)e;
-    printf("sluice 0.1, chain format 1\n");
+    printf("sluice " CLI_VERSION ", chain format 1\n");
     return 0;
 }

@@ -7,11 +7,21 @@
 #include "engine/base/text.h"
 #include "engine/cli/cli.h"
 
+/* `--until idle` is of this run alone; the job must not take it for a broker's point in time. */
+static const char *take_until(struct options *o) {
+    const char *until = o->until;
+    uint64_t bit = UINT64_C(1) << (option_find("until") - option_all);
+    o->until = NULL;
+    o->set &= ~bit;
+    o->flags &= ~bit;
+    return until;
+}
+
 int cmd_run(struct args *a, struct err *e) {
     struct control *c = NULL;
     struct job *j = NULL;
     struct buf did = BUF_INIT(MiB(16));
-    const char *steps_text = arg(a, "steps"), *until = arg(a, "until");
+    const char *steps_text = arg(a, "steps"), *until = take_until(&a->options);
     char kind[16], name[256];
     uint64_t steps = 0;
     int rc = -1;

@@ -35,8 +35,9 @@ const struct flag flag_all[] = {
     {"depth", "hash|read", "hash: digests and links; read: parse every record too (hash)"},
     {"older-than", "DUR", "leave younger objects alone (1h)"},
     {"steps", "N", "at most so many steps (1)"},
-    {"until", "idle", "go on until there is nothing left to do"},
     {"dot", NULL, "as a graph for dot(1)"},
+    {"man", NULL, "print the man page"},
+    {"completion", "bash", "print a completion script"},
     {"watch", "DUR", "again and again until interrupted; redrawn on a terminal"},
     {"max-lag-links", "N", "behind with more links than this (not looked at)"},
     {"max-lag-seconds", "N", "behind when the oldest link that is not applied is older (900)"},
@@ -73,6 +74,7 @@ static const char *const f_history[] = {COMMON, "format", "since", "explain-sql"
 static const char *const f_machine[] = {COMMON, "dot", NULL};
 static const char *const f_plain[] = {COMMON, NULL};
 static const char *const f_errors[] = {"format", NULL};
+static const char *const f_help[] = {"man", "completion", NULL};
 static const char *const f_none[] = {NULL};
 
 const struct command command_all[] = {
@@ -98,7 +100,7 @@ const struct command command_all[] = {
     {"control backup", "copy the control DB while it is in use", f_plain, "FILE", 1, 1, NULL, cmd_control_backup},
     {"control export", "history and seals as JSON lines, for auditors", f_plain, NULL, 0, 0, NULL, cmd_control_export},
     {"errors", "every error code and marker with its remedy", f_errors, "[CODE]", 0, 1, NULL, cmd_errors},
-    {"help", "this list, or one verb", f_none, "[VERB…]", 0, 3, NULL, cmd_help},
+    {"help", "this list, or one verb", f_help, "[VERB…]", 0, 3, NULL, cmd_help},
     {"version", "the version", f_none, NULL, 0, 0, NULL, cmd_version},
 };
 const size_t command_count = MEM_ARRAY_LEN(command_all);

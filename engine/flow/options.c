@@ -37,7 +37,7 @@ const struct option option_all[] = {
     {"to-time", OPTION_STR, O(to_time), false, "TIME", "restore up to the first commit later than this (2026-01-31T12:00:00Z)"},
     {"at-chain-id", OPTION_STR, O(at_chain_id), true, "ID|restore", "the target already stands at this link"},
     {"poll-interval", OPTION_DURATION, O(poll_us), true, "DUR", "how often to look for new links (30s)"},
-    {"until", OPTION_STR, O(until), false, "TIME|POS", "end at this point of the source's log"},
+    {"until", OPTION_STR, O(until), false, "TIME|POS|idle", "end at this point of the source's log; of run: idle, go on until there is nothing left to do"},
     {"apply-delay", OPTION_DURATION, O(apply_delay_us), true, "DUR", "leave what committed less than this ago for later: time to notice a mistake"},
     {"apply-concurrency", OPTION_U64, O(apply_concurrency), true, "W", "lanes (0 = auto); this version applies with one lane whatever W says"},
     {"reset-target-data", OPTION_BOOL, O(reset), true, NULL, "drop the target's tables and rebuild them from the chain"},
