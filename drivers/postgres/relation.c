@@ -342,7 +342,8 @@ int rels_announce(struct rels *t, const struct pgo_msg *m, uint64_t commit_lsn, 
     for (uint16_t i = 0; i < m->ncols; i++) natives[i] = pg_text(types, i, 0);
     if (mark_ancient(t->s, r, commit_lsn, &cols, e) < 0) goto out;
     struct announce_view v = {m, natives, r->shape, now, &cols};
-    switch (announce_decide(&v, &head, &why)) {
+    enum announced what = announce_decide(&v, &head, &why);
+    switch (what) {
     case ANNOUNCED_UNKNOWN: refuse(m, why, e); goto out;
     case ANNOUNCED_SAME: break;
     case ANNOUNCED_BETWEEN: {
@@ -362,6 +363,7 @@ int rels_announce(struct rels *t, const struct pgo_msg *m, uint64_t commit_lsn, 
     }
     if (map_columns(r, m, e) < 0) goto out;
     r->announced = true;
+    r->at_now = what == ANNOUNCED_NOW;
     rc = 0;
 out:
     shape_free(now);
@@ -369,4 +371,35 @@ out:
     PQclear(types);
     mem_free(natives);
     return rc;
+}
+
+/* ---- surveys --------------------------------------------------------------------------------------------------------- */
+
+/* Are rows of both read alike? Otherwise the server announces the table anew before its next row. */
+static bool read_alike(const struct shape *a, const struct shape *b) {
+    if (a->ncols != b->ncols || a->full_image != b->full_image) return false;
+    for (uint16_t c = 0; c < a->ncols; c++)
+        if (a->cols[c].id != b->cols[c].id || strcmp(a->cols[c].name, b->cols[c].name) != 0 || strcmp(a->cols[c].native, b->cols[c].native) != 0 ||
+            (a->cols[c].generated != NULL) != (b->cols[c].generated != NULL) || in_key(a, c) != in_key(b, c))
+            return false;
+    return true;
+}
+
+static bool is_partition(const struct shape *s) { return s->options != NULL && strncmp(s->options, "PARTITION OF ", 13) == 0; }
+
+int rels_survey(struct rels *t, struct survey *v, struct batch *b, struct err *e) {
+    for (int detached = 1; detached >= 0; detached--) /* what leaves a parent makes room for what joins it */
+        for (size_t i = 0; i < v->n; i++) {
+            struct shape *now = v->v[i];
+            struct rel *r = now != NULL ? rels_find(t, (uint32_t)now->oid) : NULL;
+            if (r == NULL || !r->known || r->at_now || strcmp(r->shape->digest, now->digest) == 0) continue;
+            if (detached != (is_partition(r->shape) && !is_partition(now))) continue;
+            const struct shape *before = r->shape;
+            now->table = before->table;
+            v->v[i] = NULL;
+            if (own_shape(t, now, e) < 0 || emit_shape(b, before, now, e) < 0) return -1;
+            r->shape = now;
+            if (!read_alike(before, now)) r->announced = false;
+        }
+    return 0;
 }

@@ -11,6 +11,7 @@ struct rel {
     const struct shape *shape;  /* in force; NULL while the table is skipped */
     bool announced;             /* a Relation message came in this stream */
     bool known;                 /* stood in the chain when the stream was opened, or was added to it since */
+    bool at_now;                /* its shape was the catalogue's when its last message was looked at: newer than the survey */
     uint16_t nmsg;              /* columns of its tuples */
     uint16_t *map;              /* tuple column -> ordinal in shape; NULL when they are the same */
     uint8_t *key;               /* per ordinal: part of the identity that the server sends */
@@ -32,6 +33,10 @@ struct rel *rels_find(const struct rels *t, uint32_t oid); /* NULL when it was n
 /* hop 1/8, the part that decides what a table looks like. Appends CHANGE_SHAPE to b when the shape that was in force is no longer.
  * commit_lsn: the commit record of the transaction that the message stands in. */
 int rels_announce(struct rels *t, const struct pgo_msg *m, uint64_t commit_lsn, struct batch *b, struct err *e);
+
+/* The log has passed a survey: every table whose shape in force is older than the survey's changed without a row behind it. Appends CHANGE_SHAPE for
+ * each; takes the survey's shapes. */
+int rels_survey(struct rels *t, struct survey *v, struct batch *b, struct err *e);
 
 /* What a Relation message can be in the light of the shape in force and the catalogue as it is now. */
 enum announced { ANNOUNCED_SAME, ANNOUNCED_NOW, ANNOUNCED_BETWEEN /* the first *head columns of the catalogue's */, ANNOUNCED_UNKNOWN };

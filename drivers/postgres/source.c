@@ -9,6 +9,7 @@
 static void source_close(struct source *s) {
     if (s == NULL) return;
     pg_close(&s->c);
+    survey_free(&s->survey);
     mem_free((char *)s->o.dsn);
     mem_free((char *)s->o.slot_name);
     mem_free(s);
@@ -43,7 +44,7 @@ static int source_identity(struct source *s, char out[128], struct err *e) {
 
 static int source_end(struct source *s, struct pos *p, struct err *e) {
     char lsn[32];
-    if (pg_scalar(s->c, embed_sql("postgres/source_end"), 0, NULL, "read the log's end", lsn, sizeof lsn, NULL, e) < 0) return -1;
+    if (survey_take(s, lsn, e) < 0) return -1;
     return pos_set(p, "postgres", lsn, e);
 }
 

@@ -4,9 +4,13 @@
 
 #include "drivers/postgres/pg.h"
 
+/* The published tables' shapes at one end of the log: see survey.c. */
+struct survey { uint64_t lsn; struct shape **v; size_t n; };
+
 struct source {
     struct source_opts o;  /* dsn and slot_name are ours, the filter borrowed */
     PGconn *c;
+    struct survey survey;  /* of the last `end`, until a stream takes it */
 };
 
 struct pg_facts {
@@ -18,6 +22,10 @@ int source_facts(struct source *s, struct pg_facts *f, struct err *e);          
 
 /* Does the filter let the table through? A partition follows its root too: by its own name or the root's, and out when either is excluded. */
 bool source_wants(const struct source *s, const char *ns, const char *name, const char *root_ns, const char *root_name);
+
+/* survey.c */
+int survey_take(struct source *s, char end[32], struct err *e); /* the log's end too */
+void survey_free(struct survey *v);
 
 /* catalog.c */
 int source_catalog(struct source *s, bool for_chain, struct catalog **c, struct err *e);

@@ -7,7 +7,9 @@
  *    wal_sender_timeout of 120 s, so a caller may be away for up to 100 s between two calls; after that the server may drop the connection (ERR_RETRY: nothing is lost).
  * 3. A transaction is ours when its commit record begins at or after `from`; a commit's position is its end.
  * 4. `seen` moves to a keepalive's position only between transactions, when every message before it was delivered: it is never past an undelivered commit.
- * 5. One copy of each message, into the batch's arena; values point into it. */
+ * 5. A table's shape may change without a row behind it, and then no message tells. A survey of all shapes, read at a known end of the log, is compared
+ *    with those in force where the log passes that end: every change committed before it was delivered, so what differs changed without rows.
+ * 6. One copy of each message, into the batch's arena; values point into it. */
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -29,6 +31,7 @@ struct stream {
     struct source *s;
     PGconn *c;
     struct rels rels;
+    struct survey survey;
     uint64_t from, acked, told, seen;
     bool in_txn, skip_txn, any_in_txn;
     uint64_t txn_lsn;
@@ -155,6 +158,7 @@ void source_stream_close(struct stream *st) {
     if (st->c != NULL) leave(st);
     pg_close(&st->c);
     rels_free(&st->rels);
+    survey_free(&st->survey);
     mem_free(st);
 }
 
@@ -231,19 +235,44 @@ static int on_truncate(struct stream *st, const struct pgo_msg *m, struct batch 
     return 0;
 }
 
-static int on_commit(struct stream *st, const struct pgo_msg *m, struct batch *b, struct err *e) {
-    if (!st->in_txn) return err_set_class(e, ERR_RETRY, CODE_SERVER, "the log holds a commit without a begin");
-    st->in_txn = false;
-    if (m->end_lsn > st->seen) st->seen = m->end_lsn;
-    if (!st->any_in_txn) return 0; /* nothing of it concerns us */
+static int add_commit(uint64_t lsn, int64_t time_us, struct batch *b, struct err *e) {
     struct change *c = batch_add(b, e);
     if (c == NULL || (c->pos = arena_alloc(b->arena, sizeof *c->pos, e)) == NULL) return -1;
     c->op = CHANGE_COMMIT;
-    c->time_us = m->time_us;
+    c->time_us = time_us;
     strcpy(c->pos->engine, "postgres");
-    pos_lsn_format(m->end_lsn, c->pos->token);
+    pos_lsn_format(lsn, c->pos->token);
     b->ends_at_commit = true;
     return 0;
+}
+
+/* The newest survey is the one that counts; a shape that a message set before it was read may be older than what it shows. */
+static void take_survey(struct stream *st) {
+    if (st->s->survey.v == NULL) return;
+    survey_free(&st->survey);
+    st->survey = st->s->survey;
+    st->s->survey = (struct survey){0};
+    for (size_t i = 0; i < st->rels.n; i++) st->rels.v[i].at_now = false;
+}
+
+/* Where the log passes the survey, what changed without rows is told; inside a transaction, or as one of its own that ends at `at`. */
+static int on_survey(struct stream *st, uint64_t at, struct batch *b, struct err *e) {
+    size_t before = b->n;
+    if (st->survey.v == NULL || at < st->survey.lsn) return 0;
+    int rc = rels_survey(&st->rels, &st->survey, b, e);
+    survey_free(&st->survey);
+    if (rc < 0 || b->n == before) return rc;
+    st->any_in_txn = true;
+    return st->in_txn ? 0 : add_commit(at, clock_wall_us(), b, e);
+}
+
+static int on_commit(struct stream *st, const struct pgo_msg *m, struct batch *b, struct err *e) {
+    if (!st->in_txn) return err_set_class(e, ERR_RETRY, CODE_SERVER, "the log holds a commit without a begin");
+    if (!st->skip_txn && on_survey(st, m->end_lsn, b, e) < 0) return -1;
+    st->in_txn = false;
+    if (m->end_lsn > st->seen) st->seen = m->end_lsn;
+    if (!st->any_in_txn) return 0; /* nothing of it concerns us */
+    return add_commit(m->end_lsn, m->time_us, b, e);
 }
 
 static int on_message(struct stream *st, const char *p, size_t n, struct batch *b, struct err *e) {
@@ -263,7 +292,7 @@ static int on_message(struct stream *st, const char *p, size_t n, struct batch *
         st->any_in_txn = false;
         st->skip_txn = m.lsn < st->from;
         st->txn_lsn = m.lsn;
-        return 0;
+        return st->skip_txn ? 0 : on_survey(st, m.lsn, b, e);
     case 'C': return on_commit(st, &m, b, e);
     case 'R':
         if (rels_announce(&st->rels, &m, st->txn_lsn, b, e) < 0) return -1;
@@ -280,7 +309,10 @@ static int on_copy_data(struct stream *st, const char *p, size_t n, struct batch
     if (n >= 25 && p[0] == 'w') return on_message(st, p + 25, n - 25, b, e);
     if (n >= 18 && p[0] == 'k') {
         uint64_t end = be64(p + 1);
-        if (!st->in_txn && end > st->seen) st->seen = end;
+        if (!st->in_txn) {
+            if (on_survey(st, end, b, e) < 0) return -1;
+            if (end > st->seen) st->seen = end;
+        }
         st->reply_due = st->reply_due || p[17] != 0;
         return 0;
     }
@@ -316,6 +348,7 @@ int source_stream_next(struct stream *st, struct batch *b, size_t max_bytes, int
     uint64_t seen_before = st->seen;
     size_t n_before = b->n;
     int rc = -1, looked = 0;
+    take_survey(st);
     if (feed_due(st, e) < 0) goto out;
     while (arena_bytes(b->arena) < max_bytes) {
         char *p = NULL;

@@ -337,3 +337,16 @@ SELECT c.oid, n.nspname, c.relname, c.relispartition, pg_catalog.pg_relation_siz
 SELECT a.attnum FROM pg_catalog.pg_attribute a, pg_catalog.pg_replication_slots s
  WHERE a.attrelid = $1::pg_catalog.int8::pg_catalog.oid AND a.attnum > 0 AND a.attisdropped AND s.slot_name = $2 AND s.catalog_xmin IS NOT NULL
    AND age(a.xmin) > age(s.catalog_xmin);
+
+--| name: survey_oids
+--| in: name TEXT   out: oid INTEGER
+SELECT c.oid FROM pg_catalog.pg_class c
+ WHERE c.relkind IN ('r', 'p')
+   AND (c.oid IN (SELECT t.relid FROM pg_catalog.pg_get_publication_tables($1) t)
+        OR c.oid IN (SELECT r.prrelid FROM pg_catalog.pg_publication_rel r JOIN pg_catalog.pg_publication p ON p.oid = r.prpubid WHERE p.pubname = $1))
+ ORDER BY c.oid;
+
+--| name: survey_ends
+--| in: inserted TEXT   out: inserted TEXT, flushed_past INTEGER, written TEXT
+-- in: what had been inserted into the log when the survey was read; NULL the first time
+SELECT pg_catalog.pg_current_wal_insert_lsn(), $1::pg_catalog.pg_lsn IS NOT NULL AND pg_catalog.pg_current_wal_flush_lsn() >= $1::pg_catalog.pg_lsn, pg_catalog.pg_current_wal_lsn();

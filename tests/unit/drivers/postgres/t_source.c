@@ -412,6 +412,41 @@ static void shape_changes(void) {
     sql("DROP TABLE h");
 }
 
+/* Shapes that change without a row behind the change. */
+static void surveys(void) {
+    struct fixture f;
+    sql("CREATE TABLE v(id int PRIMARY KEY, a text); CREATE TABLE calm(id int PRIMARY KEY)");
+    if (!ok(anchor(&f, "survey_slot", NULL), "an anchor is set")) return;
+    sql("INSERT INTO v VALUES (1, 'x')");
+    sql("ALTER TABLE v ADD b int DEFAULT 5");
+    sql("CREATE INDEX calm_i ON calm((id + 1))");
+    struct pos end;
+    ok(P->end(f.s, &end, &f.e) == 0 && follow(&f, &f.anchor), "the log is opened");
+    ok(drain(&f) == 0, "and read %s", f.e.msg);
+    is_int(f.b.n, 5, "a row, and two shapes after it");
+    ok(nth(&f, 0)->op == CHANGE_INSERT && nth(&f, 0)->shape->ncols == 2, "the row in its own shape");
+    const struct change *v = nth(&f, 2), *calm = nth(&f, 3);
+    if (strcmp(v->shape->name, "v") != 0) v = nth(&f, 3), calm = nth(&f, 2);
+    ok(v->op == CHANGE_SHAPE && v->shape->ncols == 3 && v->table == v->old_shape->table && v->table != 0, "a column that no row used");
+    ok(calm->op == CHANGE_SHAPE && calm->shape->nkeys == 2 && nth(&f, 4)->op == CHANGE_COMMIT && f.b.ends_at_commit, "an index, and a commit of their own");
+    struct pos at = *nth(&f, 4)->pos;
+    ok(drain(&f) == 0 && f.b.n == 0, "once");
+    sql("ALTER TABLE v DROP a; ALTER TABLE v ADD a text");
+    ok(drain(&f) == 0 && f.b.n == 2 && nth(&f, 0)->op == CHANGE_SHAPE && nth(&f, 0)->shape->cols[2].id == 4, "a column made anew, without a row between: nothing is ambiguous %s", f.e.msg);
+    sql("INSERT INTO v VALUES (2, 6, 'new')");
+    ok(drain(&f) == 0 && f.b.n == 2 && nth(&f, 0)->op == CHANGE_INSERT && val(nth(&f, 0)->after, 2, "new") && nth(&f, 0)->shape->cols[2].id == 4, "and its next row has it %s", f.e.msg);
+    sql("ALTER TABLE v ADD c int; INSERT INTO v VALUES (3, 6, 'c', 7); ALTER TABLE v RENAME c TO d");
+    ok(drain(&f) == -1 && f.e.code == CODE_SHAPE_CHANGED, "a name between two that no catalogue shows is refused still: %s", f.e.msg);
+    err_clear(&f.e);
+    ok(P->stream_ack(f.st, &at, &f.e) == 0, "what was told is acknowledged");
+    P->stream_close(f.st);
+    f.st = NULL;
+    is_str(sql_one("SELECT confirmed_flush_lsn FROM pg_replication_slots WHERE slot_name = 'survey_slot'"), at.token, "at that commit");
+    ok(P->check(f.s, &at, &at, &f.e) == 0, "from where the log goes on");
+    finish(&f);
+    sql("DROP TABLE v, calm");
+}
+
 static void partitions(void) {
     struct fixture f;
     sql("CREATE TABLE p(id int, r int, PRIMARY KEY (id, r)) PARTITION BY RANGE (r); CREATE TABLE p1 PARTITION OF p FOR VALUES FROM (0) TO (10); INSERT INTO p VALUES (1, 1);"
@@ -612,6 +647,7 @@ int main(void) {
     changes();
     later_snapshot();
     shape_changes();
+    surveys();
     partitions();
     slots();
     sequences();
