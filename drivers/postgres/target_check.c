@@ -174,7 +174,7 @@ static int collation(const struct shape *src, const struct shape *dst, const str
 
 int tg_keys_check(struct target *t, const struct shape *src, const struct shape *dst, struct err *e) {
     (void)t;
-    for (uint16_t i = 0; i < dst->nkeys; i++) {
+    for (uint16_t i = 0; dst != NULL && i < dst->nkeys; i++) {
         const struct key *k = &dst->keys[i];
         if (k->kind != KEY_PRIMARY && k->kind != KEY_UNIQUE && k->kind != KEY_EXCLUDE) continue;
         if (collation(src, dst, k, e) < 0) return -1;
