@@ -142,6 +142,18 @@ struct mark {
     uint64_t seq;           /* this lane has everything up to here */
     const char *link_id;    /* when the window ends a link: state row moves too (W=1); NULL otherwise */
     uint64_t state_seq;
+    const unsigned *also;   /* lanes without a share in this window: their marks move with this one, in the same transaction; ascending, never ours */
+    unsigned nalso;
+};
+
+/* The row of sluice_cdc_route in force: how changes are dealt to lanes. There is none while one lane applies. */
+struct target_route {
+    uint64_t route_epoch;
+    unsigned lanes;
+    int hash_version;
+    uint64_t seq;           /* in force from here on */
+    char *rules;            /* JSON; mem_free it after route_read */
+    uint64_t strangers;     /* read: marks that were not written under it */
 };
 
 /* One statement's worth of a window: rows of the same table and kind. */
@@ -185,7 +197,12 @@ struct target_ops {
     int (*takeover)(struct target *t, struct target_state *st, struct err *e);
     int (*stop_request)(struct target *t, const char *stream_id, int64_t us, struct err *e); /* 0 clears */
     int (*marks_read)(struct target *t, const char *stream_id, uint64_t *lane_seq /* [nlanes] */, size_t *nlanes, struct err *e);
-    /* Remove the stream's lanes and copy marks (before a reset; restore's end keeps the state row). In the state's epoch. */
+    /* Routing of several lanes; NULL without CAP_CONCURRENT_WRITERS. */
+    int (*route_read)(struct target *t, const char *stream_id, struct target_route *r, bool *found, struct err *e);
+    /* In one transaction, in the state's epoch (else CODE_FENCED) and only where all lanes stand at r->seq (else CODE_MARK_MISMATCH): this routing replaces
+     * the last one, and there are exactly lanes 0 … lanes-1, all at r->seq. lanes = 1: one lane and no routing (route_epoch 0). */
+    int (*route_write)(struct target *t, const struct target_state *st, const struct target_route *r, struct err *e);
+    /* Remove the stream's lanes, routing and copy marks (before a reset; restore's end keeps the state row). In the state's epoch. */
     int (*marks_clear)(struct target *t, const struct target_state *st, struct err *e);
 
     /* Catalogue. table_shape gives NULL when absent. */

@@ -2,7 +2,8 @@
  *
  * DESIGN
  * 1. A window and its mark are one transaction, sent as one pipeline: BEGIN, mark, runs, COMMIT, one sync. Nothing waits for an answer in between.
- * 2. The mark comes first and fails inside the server when the epoch is no longer ours, so the COMMIT behind it never takes effect.
+ * 2. The mark comes first and fails inside the server when the epoch is no longer ours, so the COMMIT behind it never takes effect. Marks of lanes that have
+ *    nothing to do move with it.
  * 3. Where a key may match several rows (no unique index on the target), the counts are read before the COMMIT is sent.
  * 4. After any error the transaction is rolled back and the lane can be used again, unless the connection broke.
  * 5. A prepared statement is used only after the server has confirmed it; a name is never used twice.
@@ -106,27 +107,43 @@ int tg_lane_fk_enforced(struct lane *l, bool *yes, struct err *e) {
 
 /* ---- marks ----------------------------------------------------------------------------------------------------------- */
 
+static int fenced(const struct lane *l, const struct mark *m, struct err *e) {
+    err_set(e, CODE_FENCED, "another process took stream '%s' over: epoch %llu is no longer in force", l->stream_id, (unsigned long long)m->epoch);
+    return err_hint(e, "see which host runs this stream (sluice_cdc_state on the target), and stop one of them");
+}
+
+/* The i-th of the lanes whose marks move: our own among the others, in ascending order, so that no two transactions lock them in a circle. */
+static unsigned marked_lane(const struct lane *l, const struct mark *m, unsigned i) {
+    unsigned before = 0;
+    while (before < m->nalso && m->also[before] < l->number) before++;
+    return i < before ? m->also[i] : i == before ? l->number : m->also[i - 1];
+}
+
 int lane_mark_missed(struct lane *l, const struct mark *m, struct err *e) {
     char no[24];
-    const char *p[2] = {l->stream_id, tg_u64(no, l->number)};
-    PGresult *r = NULL;
-    if (pg_query(l->c, l->look_sql, 2, p, "read the lane's mark", &r, e) < 0) return -1;
-    if (PQntuples(r) == 1 && (uint64_t)pg_i64(r, 0, 0) == m->epoch) {
-        err_set(e, CODE_MARK_MISMATCH, "lane %u of stream '%s' stands at %s on the target, past the mark %llu that was to be written", l->number, l->stream_id,
-                pg_text(r, 0, 1), (unsigned long long)m->seq);
-        err_mark(e, MARKER_APPLY_MARK_MISMATCH, MARKER_NONE);
-    } else {
-        err_set(e, CODE_FENCED, "another process took stream '%s' over: epoch %llu is no longer in force", l->stream_id, (unsigned long long)m->epoch);
-        err_hint(e, "see which host runs this stream (sluice_cdc_state on the target), and stop one of them");
+    const char *p[2] = {l->stream_id, no};
+    for (unsigned i = 0; i <= m->nalso; i++) {
+        PGresult *r = NULL;
+        tg_u64(no, marked_lane(l, m, i));
+        if (pg_query(l->c, l->look_sql, 2, p, "read the lane's mark", &r, e) < 0) return -1;
+        bool ours = PQntuples(r) == 1 && (uint64_t)pg_i64(r, 0, 0) == m->epoch;
+        bool past = ours && (uint64_t)pg_i64(r, 0, 1) > m->seq;
+        if (past) {
+            err_set(e, CODE_MARK_MISMATCH, "lane %s of stream '%s' stands at %s on the target, past the mark %llu that was to be written", no, l->stream_id,
+                    pg_text(r, 0, 1), (unsigned long long)m->seq);
+            err_mark(e, MARKER_APPLY_MARK_MISMATCH, MARKER_NONE);
+        }
+        PQclear(r);
+        if (past) return -1;
+        if (!ours) break;
     }
-    PQclear(r);
-    return -1;
+    return fenced(l, m, e);
 }
 
 struct mark_params { char lane[24], epoch[24], route[24], seq[24], state_seq[24]; const char *mark[5], *state[4]; };
-static void mark_params(struct mark_params *p, const struct lane *l, const struct mark *m) {
+static void mark_params(struct mark_params *p, const struct lane *l, unsigned lane, const struct mark *m) {
     p->mark[0] = l->stream_id;
-    p->mark[1] = tg_u64(p->lane, l->number);
+    p->mark[1] = tg_u64(p->lane, lane);
     p->mark[2] = tg_u64(p->epoch, m->epoch);
     p->mark[3] = tg_u64(p->route, m->route_epoch);
     p->mark[4] = tg_u64(p->seq, m->seq);
@@ -138,13 +155,17 @@ static void mark_params(struct mark_params *p, const struct lane *l, const struc
 
 int lane_mark(struct lane *l, const struct mark *m, struct err *e) {
     struct mark_params p;
-    mark_params(&p, l, m);
-    PGresult *r = PQexecParams(l->c, l->mark_sql, 5, NULL, p.mark, NULL, NULL, 0);
-    bool missed = pg_sqlstate_is(r, "22012");
-    int rc = PQresultStatus(r) == PGRES_TUPLES_OK ? 0 : pg_err(e, l->c, r, "cannot write the lane's mark");
-    PQclear(r);
+    bool missed = false;
+    int rc = 0;
+    for (unsigned i = 0; i <= m->nalso && rc == 0; i++) {
+        mark_params(&p, l, marked_lane(l, m, i), m);
+        PGresult *r = PQexecParams(l->c, l->mark_sql, 5, NULL, p.mark, NULL, NULL, 0);
+        missed = pg_sqlstate_is(r, "22012");
+        rc = PQresultStatus(r) == PGRES_TUPLES_OK ? 0 : pg_err(e, l->c, r, "cannot write the lane's mark");
+        PQclear(r);
+    }
     if (rc == 0 && m->link_id != NULL) {
-        r = PQexecParams(l->c, l->state_sql, 4, NULL, p.state, NULL, NULL, 0);
+        PGresult *r = PQexecParams(l->c, l->state_sql, 4, NULL, p.state, NULL, NULL, 0);
         missed = pg_sqlstate_is(r, "22012");
         rc = PQresultStatus(r) == PGRES_TUPLES_OK ? 0 : pg_err(e, l->c, r, "cannot write the stream's state");
         PQclear(r);
@@ -505,12 +526,21 @@ static int sync_pipeline(struct lane *l, struct err *e) {
     return op_add(l, OP_SYNC, 0, 0, 0, e);
 }
 
-static int send_mark(struct lane *l, const struct mark *m, bool state, struct err *e) {
+static int send_marks(struct lane *l, const struct mark *m, struct err *e) {
+    for (unsigned i = 0; i <= m->nalso; i++) {
+        struct mark_params p;
+        mark_params(&p, l, marked_lane(l, m, i), m);
+        if (PQsendQueryPrepared(l->c, "mark", 5, p.mark, NULL, NULL, 0) != 1) return pg_err(e, l->c, NULL, "cannot send to the target");
+        if (op_add(l, OP_MARK, 0, 0, 0, e) < 0) return -1;
+    }
+    return 0;
+}
+
+static int send_state(struct lane *l, const struct mark *m, struct err *e) {
     struct mark_params p;
-    mark_params(&p, l, m);
-    int ok = state ? PQsendQueryPrepared(l->c, "state", 4, p.state, NULL, NULL, 0) : PQsendQueryPrepared(l->c, "mark", 5, p.mark, NULL, NULL, 0);
-    if (ok != 1) return pg_err(e, l->c, NULL, "cannot send to the target");
-    return op_add(l, state ? OP_STATE : OP_MARK, 0, 0, 0, e);
+    mark_params(&p, l, l->number, m);
+    if (PQsendQueryPrepared(l->c, "state", 4, p.state, NULL, NULL, 0) != 1) return pg_err(e, l->c, NULL, "cannot send to the target");
+    return op_add(l, OP_STATE, 0, 0, 0, e);
 }
 
 static int apply_once(struct lane *l, const struct run *runs, size_t nruns, const struct mark *m, struct apply_result *res, struct err *e) {
@@ -522,10 +552,10 @@ static int apply_once(struct lane *l, const struct run *runs, size_t nruns, cons
     if (PQenterPipelineMode(l->c) != 1) return pg_err(e, l->c, NULL, "cannot send to the target");
     if (send_plain(l, OP_PLAIN, "BEGIN", 0, NULL, e) < 0 || send_plain(l, OP_PLAIN, "SET LOCAL synchronous_commit = on", 0, NULL, e) < 0) goto out;
     if (!l->replica && send_plain(l, OP_PLAIN, "SET CONSTRAINTS ALL DEFERRED", 0, NULL, e) < 0) goto out;
-    if (send_mark(l, m, false, e) < 0) goto out;
+    if (send_marks(l, m, e) < 0) goto out;
     for (size_t i = 0; i < nruns; i++)
         if (send_run(l, &runs[i], i, &check, e) < 0) goto out;
-    if (m->link_id != NULL && send_mark(l, m, true, e) < 0) goto out;
+    if (m->link_id != NULL && send_state(l, m, e) < 0) goto out;
     if (check || fault_on) { /* a fault between rows and COMMIT must find the rows sent */
         if (sync_pipeline(l, e) < 0 || drain(l, 0, runs, res, e) < 0) goto out;
         done = l->nops;

@@ -31,6 +31,7 @@ extern const char *const wire_name[WIRES]; /* "text", … */
 struct target_column {      /* one source column */
     char *ident;            /* quoted name */
     char *cast;             /* quoted qualified type without its modifier: no silent cut or rounding on the way in */
+    char *input, *input_args; /* the type's input function and its further arguments, where a cast from text would call another function; else NULL */
     char *native;           /* type with modifier, as DDL writes it */
     char *equals;           /* the key operator of the type, qualified */
     const struct column *to;/* the target's column */
@@ -82,6 +83,8 @@ int tg_state_write(struct target *t, struct target_state *st, struct err *e);
 int tg_takeover(struct target *t, struct target_state *st, struct err *e);
 int tg_stop_request(struct target *t, const char *stream_id, int64_t us, struct err *e);
 int tg_marks_read(struct target *t, const char *stream_id, uint64_t *lane_seq, size_t *nlanes, struct err *e);
+int tg_route_read(struct target *t, const char *stream_id, struct target_route *r, bool *found, struct err *e);
+int tg_route_write(struct target *t, const struct target_state *st, const struct target_route *r, struct err *e);
 int tg_marks_clear(struct target *t, const struct target_state *st, struct err *e);
 
 /* ---- target_type.c ---- */

@@ -273,11 +273,12 @@ int tg_marks_clear(struct target *t, const struct target_state *st, struct err *
     char epoch[24];
     const char *p[2] = {st->stream_id, tg_u64(epoch, st->epoch)};
     char *lane = tg_sql("target_marks_clear_lane", t->ctl, NULL, NULL, e), *copy = lane ? tg_sql("target_marks_clear_copy", t->ctl, NULL, NULL, e) : NULL;
-    char *hold = copy ? tg_sql("target_epoch_hold", t->ctl, NULL, NULL, e) : NULL;
+    char *hold = copy ? tg_sql("target_epoch_hold", t->ctl, NULL, NULL, e) : NULL, *route = hold ? tg_sql("target_route_old", t->ctl, NULL, NULL, e) : NULL;
     long n = 0;
     int rc = -1;
-    if (hold == NULL || tg_begin(t->c, e) < 0) goto out;
-    if (tg_count(t->c, lane, 1, p, "clear the stream's marks", &n, e) < 0 || tg_count(t->c, copy, 1, p, "clear the stream's marks", &n, e) < 0 ||
+    if (route == NULL || tg_begin(t->c, e) < 0) goto out;
+    if (tg_count(t->c, lane, 1, p, "clear the stream's marks", &n, e) < 0 || tg_count(t->c, route, 1, p, "clear the stream's routing", &n, e) < 0 ||
+        tg_count(t->c, copy, 1, p, "clear the stream's marks", &n, e) < 0 ||
         tg_count(t->c, hold, 2, p, "clear the stream's marks", &n, e) < 0)
         goto out;
     if (n == 0) {
@@ -291,5 +292,6 @@ out:
     mem_free(lane);
     mem_free(copy);
     mem_free(hold);
+    mem_free(route);
     return rc;
 }

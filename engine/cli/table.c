@@ -62,7 +62,7 @@ static const char *const f_read[] = {COMMON, STORE_R, "format", NULL};
 static const char *const f_verify[] = {COMMON, STORE_R, "depth", "format", NULL};
 static const char *const f_gc[] = {COMMON, STORE_R, "older-than", "dry-run", "format", NULL};
 static const char *const f_restore[] = {COMMON, "from", "from-dir", STORE_X, "target-driver", "target", "include-table", "exclude-table", "map-schema", "control-schema",
-                                        "table-parallelism", "to-id", "to-position", "to-time", "dry-run", "format", NULL};
+                                        "table-parallelism", "apply-concurrency", "to-id", "to-position", "to-time", "dry-run", "format", NULL};
 static const char *const f_broker[] = {COMMON, STORE_B, "target-driver", "target", "stream-id", "poll-interval", "until", "apply-delay", "apply-concurrency", "reset-target-data", "at-chain-id", "yes",
                                        "once", "dry-run", "policy", "include-table", "exclude-table", "map-schema", "control-schema", "table-parallelism", NULL};
 static const char *const f_bstop[] = {COMMON, STORE_B, "target-driver", "target", "control-schema", "stream-id", "wait", "timeout", NULL};

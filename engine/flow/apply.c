@@ -7,7 +7,8 @@
  * 5. A shape change is applied between windows, with a mark of its own.
  * 6. With `until_seq`, which is a commit record, nothing behind it is applied; the lane's mark is then inside the link.
  * 7. A unique conflict rolls the window back. It is replayed in source order, then with the rows involved replaced; what still stands is a
- *    refusal, and the target stands at the last mark. */
+ *    refusal, and the target stands at the last mark.
+ * 8. With several lanes (lanes.c) 3 holds for small windows alone. The next window is read while they work; a->seq is what all of them have. */
 #include "engine/flow/apply.h"
 
 #include <string.h>
@@ -15,14 +16,19 @@
 #include "engine/base/fault.h"
 #include "engine/base/log.h"
 #include "engine/base/mem.h"
+#include "engine/flow/lanes.h"
 #include "engine/flow/notify.h"
+#include "engine/flow/route.h"
 #include "engine/flow/window.h"
+
+#define BATCHES 3
 
 struct applier {
     struct applier_opts o;
-    struct lane *lane;
+    struct lane *lane;     /* one lane: these two; several: lanes */
     struct window *window;
-    struct batch batch[2]; /* the window being applied, and the next one: only a look at it tells which is the link's last */
+    struct lanes *lanes;
+    struct batch batch[BATCHES]; /* the window being applied, and the next one: only a look at it tells which is the link's last. Lanes keep a third busy */
     uint64_t seq;
     uint64_t link_n;      /* the link being applied */
     struct applier_stats stats;
@@ -31,54 +37,94 @@ struct applier {
 
 #define WINDOW_BYTES MiB(8)
 
+static int misfit(struct err *e) {
+    err_mark(e, MARKER_APPLY_MARK_MISMATCH, MARKER_NONE);
+    return err_hint(e, "somebody changed sluice_cdc_state, sluice_cdc_lane or sluice_cdc_route; rebuild with --reset-target-data");
+}
+
+/* Do marks, routing, state row and chain fit together? */
+static int check_marks(const struct applier_opts *o, const uint64_t *marks, size_t n, const struct target_route *route, struct err *e) {
+    const char *stream = o->state->stream_id;
+    uint64_t tip = chain_info(o->chain)->tip.end_seq;
+    for (size_t i = 0; i < n; i++) {
+        if (marks[i] < o->state->seq) {
+            err_set(e, CODE_MARK_MISMATCH, "stream '%s' stands at seq %llu, but the mark beside its rows says %llu", stream, (unsigned long long)o->state->seq,
+                    (unsigned long long)marks[i]);
+            return misfit(e);
+        }
+        if (marks[i] > tip) {
+            err_set(e, CODE_MARK_MISMATCH, "the target's mark of stream '%s' is at seq %llu, past the chain's tip at %llu", stream, (unsigned long long)marks[i],
+                    (unsigned long long)tip);
+            err_mark(e, MARKER_APPLY_MARK_MISMATCH, MARKER_NONE);
+            return err_hint(e, "the chain was put back to an older copy, or the marks were changed; rebuild with --reset-target-data");
+        }
+    }
+    if (!route && n > 1) {
+        err_set(e, CODE_MARK_MISMATCH, "stream '%s' was applied with %zu lanes, and how changes were dealt to them is not recorded", stream, n);
+        return misfit(e);
+    }
+    if (!route) return 0;
+    if (route->hash_version != ROUTE_HASH_VERSION) {
+        err_set(e, CODE_FORMAT_UNSUPPORTED, "stream '%s' was dealt to lanes by hash version %d, and this sluice knows version %d", stream, route->hash_version, ROUTE_HASH_VERSION);
+        return err_hint(e, "use the sluice that wrote it until the stream is at rest, then --apply-concurrency 1");
+    }
+    if (route->lanes != n || route->strangers) {
+        err_set(e, CODE_MARK_MISMATCH, "stream '%s' has marks of %zu lanes, %llu of them not written under its routing, which has %u lanes", stream, n,
+                (unsigned long long)route->strangers, route->lanes);
+        return misfit(e);
+    }
+    return 0;
+}
+
+static int open_lanes(struct applier *a, unsigned lanes, const uint64_t *marks, size_t n, struct target_route *route, struct err *e) {
+    struct lanes_opts lo = {.driver = a->o.driver, .target = a->o.target, .state = a->o.state, .tables = a->o.tables, .lanes = lanes, .alone_rows = a->o.alone_rows};
+    if (batch_init(&a->batch[2], MiB(1), e) < 0 || lanes_open(&lo, a->lane, marks, n, route, &a->lanes, e) < 0) return -1;
+    a->lane = NULL;
+    return 0;
+}
+
 int applier_open(const struct applier_opts *o, struct applier **out, struct err *e) {
     struct applier *a = mem_alloc(sizeof *a, e);
-    bool fk = false;
-    uint64_t lanes[1] = {0};
-    size_t nlanes = 1;
+    bool fk = false, routed = false;
+    uint64_t marks[ROUTE_LANES_MAX] = {0};
+    size_t n = ROUTE_LANES_MAX;
+    unsigned lanes;
+    struct target_route route = {0};
     if (!a) return -1;
     a->o = *o;
     if (!a->o.window_bytes) a->o.window_bytes = WINDOW_BYTES;
     const struct target_ops *t = o->driver->target;
+    if (lanes_count(o->driver, o->lanes, &lanes, e) < 0) goto bad;
     for (int i = 0; i < 2; i++)
         if (batch_init(&a->batch[i], MiB(1), e) < 0) goto bad;
-    if (t->marks_read(o->target, o->state->stream_id, lanes, &nlanes, e) < 0) goto bad;
-    a->seq = nlanes ? lanes[0] : o->state->seq;
-    if (nlanes > 1) {
-        err_set(e, CODE_MARK_MISMATCH, "stream '%s' was applied with %zu lanes; this sluice applies with one", o->state->stream_id, nlanes);
-        err_mark(e, MARKER_APPLY_MARK_MISMATCH, MARKER_NONE);
-        goto bad;
-    }
-    if (a->seq < o->state->seq) {
-        err_set(e, CODE_MARK_MISMATCH, "stream '%s' stands at seq %llu, but the mark beside its rows says %llu", o->state->stream_id,
-                (unsigned long long)o->state->seq, (unsigned long long)a->seq);
-        err_mark(e, MARKER_APPLY_MARK_MISMATCH, MARKER_NONE);
-        err_hint(e, "somebody changed sluice_cdc_state or sluice_cdc_lane; rebuild with --reset-target-data");
-        goto bad;
-    }
-    const struct chain_info *ci = chain_info(o->chain);
-    if (a->seq > ci->tip.end_seq) {
-        err_set(e, CODE_MARK_MISMATCH, "the target's mark of stream '%s' is at seq %llu, past the chain's tip at %llu", o->state->stream_id,
-                (unsigned long long)a->seq, (unsigned long long)ci->tip.end_seq);
-        err_mark(e, MARKER_APPLY_MARK_MISMATCH, MARKER_NONE);
-        err_hint(e, "the chain was put back to an older copy, or the marks were changed; rebuild with --reset-target-data");
-        goto bad;
-    }
+    if (t->marks_read(o->target, o->state->stream_id, marks, &n, e) < 0) goto bad;
+    if (t->route_read && t->route_read(o->target, o->state->stream_id, &route, &routed, e) < 0) goto bad;
+    if (check_marks(o, marks, n, routed ? &route : NULL, e) < 0) goto bad;
+    a->seq = n ? marks[0] : o->state->seq;
+    for (size_t i = 1; i < n; i++)
+        if (marks[i] < a->seq) a->seq = marks[i];
     if (t->lane_open(o->target, o->state, 0, &a->lane, e) < 0) goto bad;
-    if (t->lane_fk_enforced && t->lane_fk_enforced(a->lane, &fk, e) < 0) goto bad;
-    if (!(a->window = window_new(o->tables, fk, e))) goto bad;
+    if (lanes > 1 || routed) {
+        if (open_lanes(a, lanes, marks, n, routed ? &route : NULL, e) < 0) goto bad;
+    } else {
+        if (t->lane_fk_enforced && t->lane_fk_enforced(a->lane, &fk, e) < 0) goto bad;
+        if (!(a->window = window_new(o->tables, fk, e))) goto bad;
+    }
+    mem_free(route.rules);
     *out = a;
     return 0;
 bad:
+    mem_free(route.rules);
     applier_close(a);
     return -1;
 }
 
 void applier_close(struct applier *a) {
     if (!a) return;
+    lanes_close(a->lanes); /* before the batches that they may still read */
     if (a->lane) a->o.driver->target->lane_close(a->lane);
     window_free(a->window);
-    for (int i = 0; i < 2; i++) batch_free(&a->batch[i]);
+    for (int i = 0; i < BATCHES; i++) batch_free(&a->batch[i]);
     mem_free(a);
 }
 
@@ -105,39 +151,43 @@ static void moved(struct applier *a, const struct mark *m) {
     a->o.state->seq = m->state_seq;
 }
 
-/* Invariant 7. The error of the last try stays in *e. */
-static int apply_runs(struct applier *a, struct change *changes, size_t n, const struct mark *m, struct err *e) {
-    static const enum window_mode modes[] = {WINDOW_COMPOSED, WINDOW_SINGLE, WINDOW_REPLACED};
-    struct err first = {0};
-    for (size_t i = 0; i < MEM_ARRAY_LEN(modes); i++) {
-        const struct run *runs;
-        size_t nruns;
-        struct apply_result r = {0};
-        if (window_compose(a->window, modes[i], changes, n, &runs, &nruns, e) < 0) return -1;
-        if (a->o.driver->target->lane_apply(a->lane, runs, nruns, m, &r, e) == 0) {
-            a->stats.windows++;
-            a->stats.rows += r.rows;
-            a->stats.missing += r.missing;
-            a->stats.changes += window_rows(a->window);
-            if (modes[i] == WINDOW_SINGLE) a->stats.replayed_ordered++;
-            if (modes[i] == WINDOW_REPLACED) a->stats.replayed_replaced++;
-            if (r.missing) log_warn("changes matched no row of the target", KV_U64("rows", r.missing), KV_U64("up_to_seq", m->seq));
-            return 0;
-        }
-        if (e->code != CODE_UNIQUE_CONFLICT) return -1;
-        if (e->marker == MARKER_NONE) err_mark(e, MARKER_UNIQUE_KEY_CONFLICT_OTHER_ROW, MARKER_NONE);
-        if (i == 0) first = *e;
-        log_debug("unique conflict: window is replayed", KV_STR("mode", i == 0 ? "source order" : "replaced rows"), KV_STR("was", e->msg));
-    }
-    (void)first;
-    return -1;
+/* What all lanes have, and what they did. */
+static void follow_lanes(struct applier *a) {
+    const struct lanes_stats *s = lanes_stats(a->lanes);
+    a->seq = lanes_seq(a->lanes);
+    a->stats.windows = s->windows;
+    a->stats.shared = s->shared;
+    a->stats.rows = s->put.rows;
+    a->stats.missing = s->put.missing;
+    a->stats.changes = s->put.changes;
+    a->stats.replayed_ordered = s->put.replayed_ordered;
+    a->stats.replayed_replaced = s->put.replayed_replaced;
+}
+
+static int lanes_at_rest(struct applier *a, struct err *e) {
+    if (!a->lanes) return 0;
+    int rc = lanes_wait(a->lanes, e);
+    follow_lanes(a);
+    return rc;
 }
 
 static int apply_window(struct applier *a, struct change *changes, size_t n, uint64_t seq, const char *link_id, struct err *e) {
     struct mark m;
-    mark_of(a, seq, link_id, &m);
+    struct put_stats put = {0};
     if (FAULT("apply.before_window", e) < 0) return -1;
-    if (apply_runs(a, changes, n, &m, e) < 0) return -1;
+    if (a->lanes) { /* the window may still be in flight when this returns */
+        int rc = lanes_window(a->lanes, changes, n, seq, link_id, e);
+        follow_lanes(a);
+        return rc;
+    }
+    mark_of(a, seq, link_id, &m);
+    if (window_put(a->window, a->o.driver, a->lane, changes, n, &m, &put, e) < 0) return -1;
+    a->stats.windows++;
+    a->stats.rows += put.rows;
+    a->stats.missing += put.missing;
+    a->stats.changes += put.changes;
+    a->stats.replayed_ordered += put.replayed_ordered;
+    a->stats.replayed_replaced += put.replayed_replaced;
     moved(a, &m);
     return FAULT("apply.after_window", e);
 }
@@ -173,16 +223,35 @@ static int make_room(struct applier *a, const struct flow_table *t, struct err *
     return ops->table_drop(a->o.target, t->ns, t->name, e);
 }
 
+struct altering { const struct db_driver *driver; const struct shape *before, *after; const char *old_ns, *old_name, *ns, *name; };
+
+static int alter(struct lane *lane, const struct mark *m, void *arg, struct err *e) {
+    const struct altering *x = arg;
+    return x->driver->target->table_alter(lane, x->before, x->after, x->old_ns, x->old_name, x->ns, x->name, m, e);
+}
+
+static int alter_table(struct applier *a, struct altering *x, const struct mark *m, struct err *e) {
+    notify_long(true); /* the target may rewrite the table or build an index */
+    int rc = a->lanes ? lanes_call(a->lanes, alter, x, m->seq, e) : alter(a->lane, m, x, e);
+    notify_long(false);
+    return rc;
+}
+
 /* A dropped table stays on the target until its name is needed. Its records end here. */
 static int apply_shape(struct applier *a, struct change *c, struct err *e) {
     struct mark m;
     struct flow_table *t = tables_get(a->o.tables, c->table);
+    if (lanes_at_rest(a, e) < 0) return -1;
     mark_of(a, c->seq, NULL, &m);
     if (t && c->seq <= t->skip_seq) return 0;
     if (!c->shape) {
         if (t) t->dropped = true;
         log_warn("the source dropped a table; the target keeps it", KV_STR("table", t ? t->name : "?"));
-        if (a->o.driver->target->lane_apply(a->lane, NULL, 0, &m, &(struct apply_result){0}, e) < 0) return -1;
+        if (a->lanes) lanes_reshaped(a->lanes, c->table);
+        if (a->lanes ? lanes_window(a->lanes, NULL, 0, c->seq, NULL, e) < 0
+                     : a->o.driver->target->lane_apply(a->lane, NULL, 0, &m, &(struct apply_result){0}, e) < 0)
+            return -1;
+        if (a->lanes) return lanes_at_rest(a, e);
         moved(a, &m);
         return 0;
     }
@@ -205,14 +274,15 @@ static int apply_shape(struct applier *a, struct change *c, struct err *e) {
     if (FAULT("apply.before_shape", e) < 0) goto out;
     if (before && (strcmp(old_ns, t->ns) != 0 || strcmp(old_name, t->name) != 0))
         log_info("table renamed", KV_STR("from", old_name), KV_STR("to", t->name));
-    notify_long(true); /* the target may rewrite the table or build an index */
-    int altered = a->o.driver->target->table_alter(a->lane, before, c->shape, old_ns ? old_ns : t->ns, old_name ? old_name : t->name, t->ns, t->name, &m, e);
-    notify_long(false);
-    if (altered < 0) {
+    if (a->lanes) lanes_reshaped(a->lanes, t->number);
+    struct altering x = {.driver = a->o.driver, .before = before, .after = c->shape, .old_ns = old_ns ? old_ns : t->ns, .old_name = old_name ? old_name : t->name,
+                         .ns = t->ns, .name = t->name};
+    if (alter_table(a, &x, &m, e) < 0) {
         err_wrap(e, "shape change of table '%s.%s' at seq %llu", c->shape->ns, c->shape->name, (unsigned long long)c->seq);
         goto out;
     }
-    moved(a, &m);
+    if (a->lanes) follow_lanes(a);
+    else moved(a, &m);
     rc = FAULT("apply.after_shape", e);
 out:
     mem_free(old_ns);
@@ -263,7 +333,8 @@ int applier_link(struct applier *a, uint64_t n, bool *stopped, struct err *e) {
         goto out;
     }
     if (link_reader_open(a->o.chain, n, a->seq, &r, e) < 0) goto out;
-    struct batch *now = &a->batch[0], *next = &a->batch[1], *was;
+    int batches = a->lanes ? BATCHES : 2, turn = 0;
+    struct batch *now = &a->batch[0], *next;
     a->at_until = a->o.until_seq && a->seq >= a->o.until_seq && a->seq < li.end_seq;
     if (a->at_until) {
         rc = 0;
@@ -277,6 +348,8 @@ int applier_link(struct applier *a, uint64_t n, bool *stopped, struct err *e) {
             if (now->n && apply_batch(a, now, NULL, e) < 0) goto out;
             break;
         }
+        turn = (turn + 1) % batches; /* lanes may still be at work on the one before `now` */
+        next = &a->batch[turn];
         batch_reset(next);
         if (now->n && link_reader_next(r, next, a->o.window_bytes, e) < 0) goto out;
         bool last = next->n == 0; /* the reader has checked count and end: the link is whole */
@@ -289,13 +362,12 @@ int applier_link(struct applier *a, uint64_t n, bool *stopped, struct err *e) {
         if (last) break;
         if (a->o.stopper && stopper_asked(a->o.stopper)) {
             *stopped = true;
-            rc = 0;
+            rc = lanes_at_rest(a, e);
             goto out;
         }
-        was = now;
         now = next;
-        next = was;
     }
+    if (lanes_at_rest(a, e) < 0) goto out;
     if (!a->at_until) a->stats.links++;
     rc = 0;
 out:

@@ -16,12 +16,14 @@ struct applier_opts {
     struct tables *tables;        /* holds the shapes in force at the next record */
     struct stopper *stopper;      /* may be NULL */
     uint64_t until_seq;           /* a commit record's seq to stop behind; 0 = go on to the link's end. See applier_until */
+    uint64_t lanes;               /* --apply-concurrency: 0 = auto */
+    size_t alone_rows;            /* with several lanes: a window of fewer rows goes whole to one; 0 = the default */
     size_t window_bytes;          /* soft bound of a window; 0 = 8 MiB. A transaction of over four times this is applied in parts */
 };
-/* Opens the lane; marks are compared with the state: MARK_MISMATCH. */
+/* Opens the lanes; marks and routing are compared with the state and the chain: MARK_MISMATCH. */
 int applier_open(const struct applier_opts *o, struct applier **a, struct err *e);
 void applier_close(struct applier *a);
-/* Everything up to here is applied (the lane's mark, which may lie inside a link). */
+/* Everything up to here is applied (the lowest lane's mark, which may lie inside a link). */
 uint64_t applier_seq(const struct applier *a);
 /* Apply link n from the applier's place on, to its end or to a stop (*stopped). hop 5/8 to 7/8 */
 int applier_link(struct applier *a, uint64_t n, bool *stopped, struct err *e);
@@ -31,7 +33,7 @@ void applier_until(struct applier *a, uint64_t seq);
 /* Did the last link stop at the bound, with something behind it? The lane's mark is then the place; the state row stays at the last whole link. */
 bool applier_at_until(const struct applier *a);
 
-struct applier_stats { uint64_t links, changes, rows, missing, windows, replayed_ordered, replayed_replaced, split_transactions; };
+struct applier_stats { uint64_t links, changes, rows, missing, windows, replayed_ordered, replayed_replaced, split_transactions, shared; }; /* shared: windows that several lanes applied together */
 const struct applier_stats *applier_stats(const struct applier *a);
 
 #endif

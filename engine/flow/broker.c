@@ -31,11 +31,6 @@ struct tail { /* a tailing broker's open connections: job.ctx */
     bool store_read_only, registered;
 };
 
-static int say_lanes(struct job *j) {
-    if (j->options.apply_concurrency != 1) log_info("applying with one lane", KV_U64("asked", j->options.apply_concurrency));
-    return 0;
-}
-
 /* ---- heartbeats and mirrors ---- */
 
 static void heartbeat(struct tail *t, bool stopping) {
@@ -123,11 +118,10 @@ static int open_tail(struct job *j, struct tail **out, struct err *e) {
     j->stopper.target = t->target;
     j->stopper.target_seen_us = j->stopper.target_seen_us ? j->stopper.target_seen_us : t->state.stop_requested_us;
     struct applier_opts ao = {.driver = j->target_driver, .target = t->target, .state = &t->state, .chain = t->chain, .tables = &t->tables,
-                              .stopper = &j->stopper};
+                              .stopper = &j->stopper, .lanes = j->options.apply_concurrency};
     if (applier_open(&ao, &t->applier, e) < 0) goto bad;
     if (tables_at(&t->tables, t->chain, at.n + 1, applier_seq(t->applier), e) < 0) goto bad;
     if (broker_check_tables(j, t->target, &t->tables, e) < 0) goto bad;
-    say_lanes(j);
     t->registered = true;
     *out = t;
     return 0;

@@ -39,7 +39,7 @@ const struct option option_all[] = {
     {"poll-interval", OPTION_DURATION, O(poll_us), true, "DUR", "how often to look for new links (30s)"},
     {"until", OPTION_STR, O(until), false, "TIME|POS|idle", "end at this point of the source's log; of run: idle, go on until there is nothing left to do"},
     {"apply-delay", OPTION_DURATION, O(apply_delay_us), true, "DUR", "leave what committed less than this ago for later: time to notice a mistake"},
-    {"apply-concurrency", OPTION_U64, O(apply_concurrency), true, "W", "lanes (0 = auto); this version applies with one lane whatever W says"},
+    {"apply-concurrency", OPTION_U64, O(apply_concurrency), true, "W", "lanes that apply at once (0 = auto 4, 1 = one after the other, at most 64)"},
     {"reset-target-data", OPTION_BOOL, O(reset), true, NULL, "drop the target's tables and rebuild them from the chain"},
     {"yes", OPTION_BOOL, O(yes), true, NULL, "do not ask"},
     {"policy", OPTION_STR, O(policy), true, "FILE", "a Lua policy of your own (see lua/policy.lua)"},

@@ -16,6 +16,7 @@
 #include "engine/base/json.h"
 #include "engine/base/log.h"
 #include "engine/base/mem.h"
+#include "engine/flow/route.h"
 
 /* ---- planning ---- */
 
@@ -107,7 +108,7 @@ static int check_table(struct rebuild *r, const struct shape *src, const char *n
     struct shape *dst = NULL;
     bool rows = false;
     int rc = -1;
-    if (t->compatible(r->target, src, NULL, e) < 0) return -1;
+    if (t->compatible(r->target, src, NULL, e) < 0 || t->keys_check(r->target, src, NULL, e) < 0) return -1;
     if (may_replace) return 0;
     if (t->table_shape(r->target, ns, name, &dst, e) < 0) return -1;
     if (!dst) return 0;
@@ -350,7 +351,7 @@ static int set_sequences(struct rebuild *r, struct err *e) {
 static int replay(struct rebuild *r, bool *stopped, struct err *e) {
     struct applier *a = NULL;
     struct applier_opts o = {.driver = r->job->target_driver, .target = r->target, .state = r->state, .chain = r->chain, .tables = &r->tables,
-                             .stopper = r->stopper, .window_bytes = r->window_bytes};
+                             .stopper = r->stopper, .window_bytes = r->window_bytes, .lanes = r->job->options.apply_concurrency};
     int rc = -1;
     if (applier_open(&o, &a, e) < 0) goto out;
     struct link_info li;
@@ -377,10 +378,11 @@ int rebuild_run(struct rebuild *r, const char *last_phase, bool *stopped, struct
                            .tables = &r->tables, .parallelism = r->parallelism, .stopper = r->stopper, .progress = &r->job->progress};
     *stopped = false;
     if (strcmp(r->state->phase, "resetting") == 0 && drop_all(r, e) < 0) return -1;
-    uint64_t lanes[1] = {0};
-    size_t nlanes = 1;
+    uint64_t lanes[ROUTE_LANES_MAX] = {0};
+    size_t nlanes = ROUTE_LANES_MAX;
     if (r->job->target_driver->target->marks_read(r->target, r->state->stream_id, lanes, &nlanes, e) < 0) return -1;
-    bool links_begun = strcmp(r->state->link_id, r->opening.id) != 0 || (nlanes && lanes[0] > r->opening.end_seq);
+    bool links_begun = strcmp(r->state->link_id, r->opening.id) != 0;
+    for (size_t i = 0; i < nlanes; i++) links_begun = links_begun || lanes[i] > r->opening.end_seq;
     if (!links_begun) {
         if (create_all(r, e) < 0) return -1;
         if (load_full(&lo, &r->loaded, stopped, e) < 0) return -1;
@@ -415,6 +417,12 @@ int tables_at(struct tables *ts, struct chain *c, uint64_t n, uint64_t seq, stru
         struct flow_table *t = tables_get(ts, shapes[i]->table);
         if (t && t->skip_seq >= seq) continue; /* its rows were read later than this, with the shape it had then */
         if (tables_put(ts, shapes[i], NULL, e) < 0) return -1;
+    }
+    for (size_t k = 0; k < ts->n; k++) { /* what is not in force any more was dropped by a link before this one */
+        struct flow_table *t = ts->v[k];
+        bool there = !t || t->skip_seq >= seq;
+        for (size_t i = 0; i < count && !there; i++) there = shapes[i]->table == t->number;
+        if (!there) t->dropped = true;
     }
     if (n >= chain_info(c)->nlinks) return 0;
     if (chain_link(c, n, &li, e) < 0) return -1;

@@ -112,6 +112,35 @@ UPDATE {ctl}.sluice_cdc_lane SET epoch = $2 WHERE stream_id = $1;
 --| in: stream_id TEXT   out: lane INTEGER, seq INTEGER
 SELECT lane, seq FROM {ctl}.sluice_cdc_lane WHERE stream_id = $1 ORDER BY lane;
 
+--| name: target_route_read
+--| in: stream_id TEXT   out: route_epoch INTEGER, lanes INTEGER, hash_version INTEGER, seq INTEGER, rules TEXT, strangers INTEGER
+-- The routing in force, and how many marks were not written under it.
+SELECT r.route_epoch, r.lanes, r.hash_version, r.seq, r.rules,
+       (SELECT count(*) FROM {ctl}.sluice_cdc_lane l WHERE l.stream_id = r.stream_id AND l.route_epoch <> r.route_epoch)
+  FROM {ctl}.sluice_cdc_route r WHERE r.stream_id = $1 ORDER BY r.route_epoch DESC LIMIT 1;
+
+--| name: target_route_strays
+--| in: stream_id TEXT, epoch INTEGER, seq INTEGER   out: lane INTEGER, seq INTEGER
+SELECT lane, seq FROM {ctl}.sluice_cdc_lane WHERE stream_id = $1 AND (epoch <> $2 OR seq <> $3) ORDER BY lane;
+
+--| name: target_route_old
+--| in: stream_id TEXT   out:
+DELETE FROM {ctl}.sluice_cdc_route WHERE stream_id = $1;
+
+--| name: target_route_new
+--| in: stream_id TEXT, route_epoch INTEGER, lanes INTEGER, hash_version INTEGER, seq INTEGER, rules TEXT   out:
+INSERT INTO {ctl}.sluice_cdc_route(stream_id, route_epoch, lanes, hash_version, seq, rules) VALUES ($1, $2, $3, $4, $5, $6);
+
+--| name: target_route_lanes
+--| in: stream_id TEXT, epoch INTEGER, route_epoch INTEGER, seq INTEGER, lanes INTEGER   out:
+INSERT INTO {ctl}.sluice_cdc_lane AS l (stream_id, lane, epoch, route_epoch, seq)
+SELECT $1, n, $2::bigint, $3::bigint, $4::bigint FROM pg_catalog.generate_series(0, $5::integer - 1) n
+ON CONFLICT (stream_id, lane) DO UPDATE SET route_epoch = excluded.route_epoch;
+
+--| name: target_route_beyond
+--| in: stream_id TEXT, lanes INTEGER   out:
+DELETE FROM {ctl}.sluice_cdc_lane WHERE stream_id = $1 AND lane >= $2::integer;
+
 --| name: target_epoch_hold
 --| in: stream_id TEXT, epoch INTEGER   out: held INTEGER
 SELECT 1 FROM {ctl}.sluice_cdc_state WHERE stream_id = $1 AND epoch = $2 FOR KEY SHARE;
@@ -179,7 +208,10 @@ SELECT a.attname, tn.nspname, t.typname,
            AND ao.amoplefttype = oc.opcintype AND ao.amoprighttype = oc.opcintype
           JOIN pg_catalog.pg_operator o ON o.oid = ao.amopopr
           JOIN pg_catalog.pg_namespace pn ON pn.oid = o.oprnamespace
-         WHERE oc.opcdefault AND oc.opcintype = CASE WHEN b.oid IS NULL THEN t.oid ELSE b.oid END LIMIT 1)
+         WHERE oc.opcdefault AND oc.opcintype = CASE WHEN b.oid IS NULL THEN t.oid ELSE b.oid END LIMIT 1),
+       pg_catalog.quote_ident(fn.nspname) || '.' || pg_catalog.quote_ident(f.proname),
+       CASE f.pronargs WHEN 1 THEN '' ELSE pg_catalog.format(', %s::pg_catalog.oid', CASE x.typelem WHEN 0 THEN x.oid ELSE x.typelem END) ||
+         CASE f.pronargs WHEN 2 THEN '' ELSE ', -1' END END
   FROM pg_catalog.pg_attribute a
   JOIN pg_catalog.pg_type t ON t.oid = a.atttypid
   JOIN pg_catalog.pg_namespace tn ON tn.oid = t.typnamespace
@@ -188,6 +220,12 @@ SELECT a.attname, tn.nspname, t.typname,
       SELECT t.oid, t.typtype, t.typbasetype
       UNION ALL SELECT x.oid, x.typtype, x.typbasetype FROM d JOIN pg_catalog.pg_type x ON x.oid = d.base WHERE d.typtype = 'd')
     SELECT d.oid FROM d WHERE d.typtype <> 'd') b ON t.typtype = 'd'
+  -- text into these types is a function's work, which need not read what the type's own output wrote ('-' of regclass)
+  LEFT JOIN pg_catalog.pg_cast k ON k.castsource = 'pg_catalog.text'::pg_catalog.regtype AND k.castmethod = 'f'
+   AND k.casttarget = CASE WHEN b.oid IS NULL THEN t.oid ELSE b.oid END
+  LEFT JOIN pg_catalog.pg_type x ON x.oid = k.casttarget
+  LEFT JOIN pg_catalog.pg_proc f ON f.oid = x.typinput
+  LEFT JOIN pg_catalog.pg_namespace fn ON fn.oid = f.pronamespace
  WHERE a.attrelid = $1::oid AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum;
 
 --| name: target_bind_unique
