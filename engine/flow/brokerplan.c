@@ -56,8 +56,10 @@ int broker_dry_run(struct job *j, struct buf *out, struct err *e) {
         goto out;
     }
     rebuild_size(&r, &tables, &rows, &bytes);
-    rc = buf_addf(out, e, "would drop %llu tables of the target (%llu are not there) and load %llu tables, %llu rows, %llu bytes, then links up to %s; nothing was changed\n",
-                  (unsigned long long)n.drops, (unsigned long long)n.absent, (unsigned long long)tables, (unsigned long long)rows, (unsigned long long)bytes, r.to.id);
+    if (buf_addf(out, e, "would drop %llu tables of the target (%llu are not there) and load %llu tables, ", (unsigned long long)n.drops,
+                 (unsigned long long)n.absent, (unsigned long long)tables) < 0)
+        goto out;
+    rc = buf_addf(out, e, "%llu rows, %llu bytes, then links up to %s; nothing was changed\n", (unsigned long long)rows, (unsigned long long)bytes, r.to.id);
 out:
     rebuild_free(&r);
     if (r.target) j->target_driver->target->close(r.target);

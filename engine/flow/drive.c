@@ -57,12 +57,12 @@ static void record_refusal(struct job *j, const struct err *why) {
     if (refusal_record(j->control, &j->entity, why, &e) < 0) log_err(&e);
 }
 
-/* One line for whoever watches: the service manager, and the terminal of a run that goes on until a stop. */
-static void show(struct job *j, enum drive_until until, const char *said) {
-    char line[256];
+/* One line for whoever watches: the service manager, and the terminal while it tails. Other steps show progress of their own there, or ask. */
+static void show(struct job *j, bool on_terminal, const char *said) {
+    char line[512];
     snprintf(line, sizeof line, "%s %.80s: %s%s%s", j->entity.kind, j->entity.name, j->entity.state, said[0] ? ", " : "", said);
     notify_status("%s", line);
-    if (until == DRIVE_STOP) log_status(line);
+    if (on_terminal) log_status(line);
 }
 
 /* Only a tick comes round by itself; other steps hold calls whose length nobody can foretell. */
@@ -139,7 +139,7 @@ static int drive(struct job *j, enum drive_until until, uint64_t steps, struct b
         }
         made++;
         t = (struct trying){.progress_us = clock_mono_us()};
-        show(j, until, r.said);
+        show(j, tailing && until == DRIVE_STOP, r.said);
         if (did && r.said[0] && buf_addf(did, e, "%s: %s\n", step, r.said) < 0) return -1;
         if (r.event) {
             if (advance(j, r.event, r.detail, NULL, did, e) < 0) return -1;
@@ -166,7 +166,7 @@ int flow_drive(struct job *j, enum drive_until until, uint64_t steps, struct buf
         if (stopper_begin(&j->stopper, e) < 0) return -1;
     }
     notify_begin();
-    show(j, until, "");
+    show(j, false, "");
     int rc = drive(j, until, steps, did, e);
     log_status(NULL);
     if (rc < 0) notify_status("ended: %s", e->msg);

@@ -55,12 +55,13 @@ void progress_text(const struct progress *p, int64_t us, char *out, size_t n) {
              (unsigned long long)p->rows, (double)p->bytes / 1e6, of, percent, (double)p->bytes / 1e6 / seconds(us), to_go);
 }
 
-static void say(struct progress *p, const char *msg) {
+static void say(struct progress *p, const char *msg, bool done) {
     char tables[64], rate[32], left[32];
     int64_t us = clock_mono_us() - p->began_us;
     snprintf(tables, sizeof tables, "%llu/%llu", (unsigned long long)p->tables, (unsigned long long)p->tables_total);
     snprintf(rate, sizeof rate, "%.1f", (double)p->bytes / 1e6 / seconds(us));
-    eta(p, us, left, sizeof left);
+    if (done) snprintf(left, sizeof left, "0s");
+    else eta(p, us, left, sizeof left);
     log_info(msg, KV_STR("work", p->what), KV_STR("tables", tables), KV_U64("rows", p->rows), KV_STR("mb_per_s", rate), KV_STR("eta", left));
 }
 
@@ -79,11 +80,11 @@ void progress_add(struct progress *p, uint64_t tables, uint64_t rows, uint64_t b
     int64_t now = clock_mono_us(), due = atomic_load(&p->next_us);
     if (now < due || !atomic_compare_exchange_strong(&p->next_us, &due, now + every(p))) return;
     if (p->live) redraw(p);
-    else say(p, "progress");
+    else say(p, "progress", false);
 }
 
 void progress_end(struct progress *p) {
     if (!p) return;
     if (p->live) log_status(NULL);
-    say(p, "progress: done");
+    say(p, "progress: done", true);
 }
