@@ -12,8 +12,8 @@
 #include "engine/base/mem.h"
 #include "engine/base/text.h"
 
-enum { T_OID, T_NS, T_NAME, T_KIND, T_PERSISTENCE, T_REPLIDENT, T_PARTITION, T_RLS, T_SELECTABLE, T_USABLE, T_OWNED, T_OWNER, T_EXTENSION, T_POLICIES,
-       T_TRIGGERS, T_RULES, T_GRANTS, T_ROOT_NS, T_ROOT_NAME };
+enum { T_OID, T_NS, T_NAME, T_KIND, T_PERSISTENCE, T_REPLIDENT, T_PARTITION, T_RLS, T_SELECTABLE, T_USABLE, T_OWNED, T_OWNER, T_EXTENSION,
+       T_POLICIES, T_TRIGGERS, T_RULES, T_GRANTS, T_ROOT_NS, T_ROOT_NAME };
 enum { S_OID, S_NS, S_NAME, S_OWNER_NS, S_OWNER_TABLE, S_OWNER_COLUMN, S_CAPTURED, S_IDENTITY, S_SQL, S_SELECTABLE, S_PLAIN };
 
 int pg_oid_list(struct buf *b, const int64_t *oids, size_t n, struct err *e) {
@@ -61,7 +61,8 @@ static int chain_facts(const struct pg_facts *f, struct catalog *c, struct err *
         return err_mark(e, MARKER_CDC_REPLICATION_HEADROOM, MARKER_NONE);
     }
     if (f->slots_free < 2 || f->senders_free < 2)
-        return catalog_warn(c, e, "only one replication slot or WAL sender is free: a full that has to be resumed needs another one for its snapshot");
+        return catalog_warn(
+            c, e, "only one replication slot or WAL sender is free: a full that has to be resumed needs another one for its snapshot");
     return 0;
 }
 
@@ -71,19 +72,22 @@ static int refuse_privilege(const PGresult *r, int row, const char *role, struct
     const char *ns = pg_text(r, row, T_NS), *name = pg_text(r, row, T_NAME);
     if (!pg_bool(r, row, T_USABLE)) {
         err_set(e, CODE_PRIVILEGE, "role '%s' may not use schema '%s' of table '%s.%s'", role, ns, ns, name);
-        return err_hint(e, "GRANT USAGE ON SCHEMA \"%s\" TO \"%s\", or leave the table out with --exclude-table '%s.%s'", ns, role, ns, name);
+        return err_hint(e, "GRANT USAGE ON SCHEMA \"%s\" TO \"%s\", or leave the table out with --exclude-table '%s.%s'", ns, role, ns,
+                        name);
     }
     err_set(e, CODE_PRIVILEGE, "role '%s' may not read table '%s.%s'", role, ns, name);
     return err_hint(e, "GRANT SELECT ON \"%s\".\"%s\" TO \"%s\", or leave it out with --exclude-table '%s.%s'", ns, name, role, ns, name);
 }
 
 /* Go through the server's tables; what stays is picked. */
-static int pick(struct source *s, const struct pg_facts *f, bool for_chain, struct catalog *c, const PGresult *r, struct picked *out, size_t *n, struct err *e) {
+static int pick(struct source *s, const struct pg_facts *f, bool for_chain, struct catalog *c, const PGresult *r, struct picked *out,
+                size_t *n, struct err *e) {
     for (int i = 0; i < PQntuples(r); i++) {
         const char *ns = pg_text(r, i, T_NS), *name = pg_text(r, i, T_NAME);
         if (!source_wants(s, ns, name, pg_text(r, i, T_ROOT_NS), pg_text(r, i, T_ROOT_NAME))) continue;
         if (!pg_null(r, i, T_EXTENSION)) {
-            if (catalog_warn(c, e, "table '%s.%s' belongs to extension '%s' and is left out", ns, name, pg_text(r, i, T_EXTENSION)) < 0) return -1;
+            if (catalog_warn(c, e, "table '%s.%s' belongs to extension '%s' and is left out", ns, name, pg_text(r, i, T_EXTENSION)) < 0)
+                return -1;
             continue;
         }
         if (pg_text(r, i, T_PERSISTENCE)[0] == 'u') {
@@ -100,8 +104,10 @@ static int pick(struct source *s, const struct pg_facts *f, bool for_chain, stru
             return err_hint(e, "ALTER ROLE \"%s\" BYPASSRLS, or leave the table out with --exclude-table '%s.%s'", f->role, ns, name);
         }
         if (for_chain && !f->slot_there && !f->publication_there && !f->superuser && !s->o.publish_all && !pg_bool(r, i, T_OWNED)) {
-            err_set(e, CODE_PRIVILEGE, "role '%s' may not publish table '%s.%s': only its owner '%s' may", f->role, ns, name, pg_text(r, i, T_OWNER));
-            return err_hint(e, "GRANT \"%s\" TO \"%s\", or leave the table out with --exclude-table '%s.%s'", pg_text(r, i, T_OWNER), f->role, ns, name);
+            err_set(e, CODE_PRIVILEGE, "role '%s' may not publish table '%s.%s': only its owner '%s' may", f->role, ns, name,
+                    pg_text(r, i, T_OWNER));
+            return err_hint(e, "GRANT \"%s\" TO \"%s\", or leave the table out with --exclude-table '%s.%s'", pg_text(r, i, T_OWNER),
+                            f->role, ns, name);
         }
         out[(*n)++] = (struct picked){pg_i64(r, i, T_OID), pg_text(r, i, T_REPLIDENT)[0], pg_text(r, i, T_KIND)[0]};
     }
@@ -126,9 +132,15 @@ static int check_identities(struct shape *const *shapes, const struct picked *p,
     }
     const char *list = buf_str(&names, e);
     if (list == NULL) goto out;
-    if (bad == 1) err_set(e, CODE_REPLICA_IDENTITY, "table %s has no usable replica identity: %s; publishing it would make the application's own updates and deletes fail", list, first);
-    else err_set(e, CODE_REPLICA_IDENTITY, "%zu tables have no usable replica identity: %s%s; publishing them would make the application's own updates and deletes fail", bad,
-                 list, bad > 5 ? ", …" : "");
+    if (bad == 1)
+        err_set(e, CODE_REPLICA_IDENTITY,
+                "table %s has no usable replica identity: %s; publishing it would make the application's own updates and deletes fail",
+                list, first);
+    else
+        err_set(
+            e, CODE_REPLICA_IDENTITY,
+            "%zu tables have no usable replica identity: %s%s; publishing them would make the application's own updates and deletes fail",
+            bad, list, bad > 5 ? ", …" : "");
     err_hint(e, "ALTER TABLE … REPLICA IDENTITY FULL (or USING INDEX, or add a primary key), or leave it out with --exclude-table");
 out:
     buf_free(&names);
@@ -176,7 +188,8 @@ static int read_values(PGconn *c, const PGresult *list, const int *rows, size_t 
         buf_reset(&q);
         for (size_t i = at; i < n && i < at + 100; i++) {
             if (buf_addf(&q, e, "%sSELECT %zu AS at, s.last_value, s.is_called FROM ", i > at ? " UNION ALL " : "", i) < 0 ||
-                pg_qualified(&q, pg_text(list, rows[i], S_NS), pg_text(list, rows[i], S_NAME), e) < 0 || buf_adds(&q, " s", e) < 0) goto out;
+                pg_qualified(&q, pg_text(list, rows[i], S_NS), pg_text(list, rows[i], S_NAME), e) < 0 || buf_adds(&q, " s", e) < 0)
+                goto out;
         }
         PGresult *v;
         const char *sql = buf_str(&q, e);
@@ -215,7 +228,9 @@ int source_sequences(struct source *s, PGconn *c, const int64_t *oids, size_t no
                 err_hint(e, "GRANT SELECT ON SEQUENCE \"%s\".\"%s\" TO the DSN's user", pg_text(r, i, S_NS), pg_text(r, i, S_NAME));
                 goto out;
             }
-            if (warn != NULL && catalog_warn(warn, e, "sequence '%s.%s' may not be read and is left out", pg_text(r, i, S_NS), pg_text(r, i, S_NAME)) < 0) goto out;
+            if (warn != NULL &&
+                catalog_warn(warn, e, "sequence '%s.%s' may not be read and is left out", pg_text(r, i, S_NS), pg_text(r, i, S_NAME)) < 0)
+                goto out;
             continue;
         }
         struct object *q = &o[*n];
@@ -224,9 +239,12 @@ int source_sequences(struct source *s, PGconn *c, const int64_t *oids, size_t no
         q->sql = pg_bool(r, i, S_IDENTITY) ? "" : copy_cell(a, r, i, S_SQL, e); /* its identity column makes it */
         if (q->sql == NULL) goto out;
         if (pg_bool(r, i, S_IDENTITY) && !pg_bool(r, i, S_PLAIN) && warn != NULL &&
-            catalog_warn(warn, e, "the options of identity '%s.%s.%s' (start, increment, bounds, cache or cycle) are not carried: only its value", pg_text(r, i, S_OWNER_NS),
-                         pg_text(r, i, S_OWNER_TABLE), pg_text(r, i, S_OWNER_COLUMN)) < 0) goto out;
-        if (owned && (q->owned_by = arena_printf(a, e, "%s.%s.%s", pg_text(r, i, S_OWNER_NS), pg_text(r, i, S_OWNER_TABLE), pg_text(r, i, S_OWNER_COLUMN))) == NULL)
+            catalog_warn(warn, e,
+                         "the options of identity '%s.%s.%s' (start, increment, bounds, cache or cycle) are not carried: only its value",
+                         pg_text(r, i, S_OWNER_NS), pg_text(r, i, S_OWNER_TABLE), pg_text(r, i, S_OWNER_COLUMN)) < 0)
+            goto out;
+        if (owned && (q->owned_by = arena_printf(a, e, "%s.%s.%s", pg_text(r, i, S_OWNER_NS), pg_text(r, i, S_OWNER_TABLE),
+                                                 pg_text(r, i, S_OWNER_COLUMN))) == NULL)
             goto out;
         rows[(*n)++] = i;
     }
@@ -260,7 +278,8 @@ static int read_objects(struct source *s, struct catalog *c, const int64_t *oids
     for (int i = 0; i < PQntuples(colls); i++)
         if (add_object(c, OBJECT_COLLATION, pg_text(colls, i, 0), pg_text(colls, i, 1), pg_text(colls, i, 2), e) < 0) goto out;
     for (int i = 0; i < PQntuples(types); i++)
-        if (add_object(c, OBJECT_TYPE, pg_text(types, i, 0), pg_text(types, i, 1), pg_text(types, i, pg_null(types, i, 3) ? 2 : 3), e) < 0) goto out;
+        if (add_object(c, OBJECT_TYPE, pg_text(types, i, 0), pg_text(types, i, 1), pg_text(types, i, pg_null(types, i, 3) ? 2 : 3), e) < 0)
+            goto out;
     for (size_t i = 0; i < nseqs; i++) {
         struct object *o = catalog_add_object(c, e);
         if (o == NULL) goto out;
@@ -280,8 +299,8 @@ static int read_left_out(struct source *s, struct catalog *c, struct err *e) {
     if (pg_query(s->c, embed_sql("postgres/catalog_left_out"), 1, p, "read what will not be carried", &r, e) < 0) return -1;
     int rc = 0;
     for (int i = 0; i < PQntuples(r) && rc == 0; i++)
-        rc = catalog_warn(c, e, "%s %s will not be carried%s%s%s", pg_text(r, i, 1), pg_text(r, i, 0), *pg_text(r, i, 2) != 0 ? ": " : "", pg_text(r, i, 2),
-                          pg_i64(r, i, 1) > 5 && *pg_text(r, i, 2) != 0 ? ", …" : "");
+        rc = catalog_warn(c, e, "%s %s will not be carried%s%s%s", pg_text(r, i, 1), pg_text(r, i, 0), *pg_text(r, i, 2) != 0 ? ": " : "",
+                          pg_text(r, i, 2), pg_i64(r, i, 1) > 5 && *pg_text(r, i, 2) != 0 ? ", …" : "");
     PQclear(r);
     return rc;
 }
@@ -301,8 +320,9 @@ int source_catalog(struct source *s, bool for_chain, struct catalog **out, struc
     if (for_chain && chain_facts(&f, c, e) < 0) goto out;
     if (pg_query(s->c, embed_sql("postgres/catalog_tables"), 0, NULL, "list the tables", &r, e) < 0) goto out;
     size_t all = (size_t)PQntuples(r);
-    if ((picked = mem_alloc((all + 1) * sizeof *picked, e)) == NULL || (shapes = mem_alloc((all + 1) * sizeof(struct shape *), e)) == NULL ||
-        (oids = mem_alloc((all + 1) * sizeof *oids, e)) == NULL) goto out;
+    if ((picked = mem_alloc((all + 1) * sizeof *picked, e)) == NULL ||
+        (shapes = mem_alloc((all + 1) * sizeof(struct shape *), e)) == NULL || (oids = mem_alloc((all + 1) * sizeof *oids, e)) == NULL)
+        goto out;
     if (pick(s, &f, for_chain, c, r, picked, &n, e) < 0) goto out;
     for (size_t i = 0; i < n; i++) oids[i] = picked[i].oid;
     if (pg_table_shapes(s->c, oids, n, shapes, e) < 0) goto out;
@@ -314,7 +334,10 @@ int source_catalog(struct source *s, bool for_chain, struct catalog **out, struc
     }
     if (read_objects(s, c, oids, n, e) < 0 || read_left_out(s, c, e) < 0) goto out;
     if (strcmp(f.encoding, "SQL_ASCII") == 0 &&
-        catalog_warn(c, e, "the database's encoding is SQL_ASCII: texts are carried as the bytes they are, and another database may refuse them") < 0) goto out;
+        catalog_warn(
+            c, e, "the database's encoding is SQL_ASCII: texts are carried as the bytes they are, and another database may refuse them") <
+            0)
+        goto out;
     *out = c;
     c = NULL;
     rc = 0;

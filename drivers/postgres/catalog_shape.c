@@ -3,8 +3,8 @@
  * DESIGN
  * 1. Four statements read any number of tables, in one snapshot (the caller's transaction, or one of our own).
  * 2. A column is known by its attnum, a table by its oid: both survive renames.
- * 3. The identity of a row is what the server sends as its key: the replica identity's index, or the primary key where the identity is the default or
- *    FULL. A deferrable key never is: its values may be doubled inside a transaction. */
+ * 3. The identity of a row is what the server sends as its key: the replica identity's index, or the primary key where the identity is the
+ *    default or FULL. A deferrable key never is: its values may be doubled inside a transaction. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,10 +13,11 @@
 #include "engine/base/mem.h"
 #include "engine/base/text.h"
 
-enum { C_RELID, C_ATTNUM, C_NAME, C_NATIVE, C_TYPMOD, C_NOT_NULL, C_IDENTITY, C_GENERATED, C_EXPR, C_TYPE, C_BASE, C_BASE_TYPMOD, C_BASE_NAME,
-       C_BASE_KIND, C_BASE_BUILTIN, C_ELEM, C_ELEM_NAME, C_ELEM_KIND, C_ELEM_BUILTIN, C_COLLATION, C_DETERMINISTIC, C_DROPPED };
-enum { I_RELID, I_NAME, I_PRIM, I_UNIQ, I_IMMEDIATE, I_COLS, I_NKEYS, I_PARTIAL, I_EXPRESSION, I_NND, I_REPLIDENT, I_DEF, I_CONTYPE, I_CONDEF,
-       I_DEFERRABLE, I_DEFERRED, I_NONDET };
+enum { C_RELID, C_ATTNUM, C_NAME, C_NATIVE, C_TYPMOD, C_NOT_NULL, C_IDENTITY, C_GENERATED, C_EXPR, C_TYPE, C_BASE, C_BASE_TYPMOD,
+       C_BASE_NAME, C_BASE_KIND, C_BASE_BUILTIN, C_ELEM, C_ELEM_NAME, C_ELEM_KIND, C_ELEM_BUILTIN, C_COLLATION, C_DETERMINISTIC,
+       C_DROPPED };
+enum { I_RELID, I_NAME, I_PRIM, I_UNIQ, I_IMMEDIATE, I_COLS, I_NKEYS, I_PARTIAL, I_EXPRESSION, I_NND, I_REPLIDENT, I_DEF, I_CONTYPE,
+       I_CONDEF, I_DEFERRABLE, I_DEFERRED, I_NONDET };
 enum { K_RELID, K_NAME, K_TYPE, K_COLS, K_DEF, K_DEFERRABLE, K_DEFERRED, K_REF_NS, K_REF_TABLE, K_REF_COLS, K_ON_DELETE, K_ON_UPDATE };
 enum { T_OID, T_NS, T_NAME, T_KIND, T_REPLIDENT, T_OPTIONS };
 
@@ -46,14 +47,16 @@ static int copied_opt(struct shape *s, const PGresult *r, int row, int col, cons
 }
 
 static int read_column(struct shape *s, struct column *c, const PGresult *r, int row, struct err *e) {
-    struct pg_type base = {pg_i64(r, row, C_BASE), pg_text(r, row, C_BASE_NAME), pg_text(r, row, C_BASE_KIND)[0], pg_bool(r, row, C_BASE_BUILTIN)};
+    struct pg_type base = {pg_i64(r, row, C_BASE), pg_text(r, row, C_BASE_NAME), pg_text(r, row, C_BASE_KIND)[0],
+                           pg_bool(r, row, C_BASE_BUILTIN)};
     int32_t typmod = (int32_t)pg_i64(r, row, C_BASE_TYPMOD);
     if ((c->name = copied(s, r, row, C_NAME, e)) == NULL || (c->native = copied(s, r, row, C_NATIVE, e)) == NULL) return -1;
     c->id = pg_i64(r, row, C_ATTNUM);
     c->not_null = pg_bool(r, row, C_NOT_NULL);
     c->precision = c->scale = c->length = -1;
     if (!pg_null(r, row, C_ELEM)) {
-        struct pg_type elem = {pg_i64(r, row, C_ELEM), pg_text(r, row, C_ELEM_NAME), pg_text(r, row, C_ELEM_KIND)[0], pg_bool(r, row, C_ELEM_BUILTIN)};
+        struct pg_type elem = {pg_i64(r, row, C_ELEM), pg_text(r, row, C_ELEM_NAME), pg_text(r, row, C_ELEM_KIND)[0],
+                               pg_bool(r, row, C_ELEM_BUILTIN)};
         c->type = LT_ARRAY;
         c->elem = pg_ltype(&elem);
         c->equality = pg_equality(&elem, typmod);
@@ -165,8 +168,12 @@ static int build(const struct sets *q, int row, struct shape **out, struct pg_co
         side->n = 0;
         if ((side->v = mem_alloc(((size_t)(to - from) + 1) * sizeof *side->v, e)) == NULL) goto fail;
         for (int i = from; i < to; i++)
-            side->v[side->n++] = (struct pg_col){pg_i64(q->columns, i, C_ATTNUM), pg_i64(q->columns, i, C_TYPE), (int32_t)pg_i64(q->columns, i, C_TYPMOD),
-                                                 pg_bool(q->columns, i, C_DROPPED), pg_text(q->columns, i, C_GENERATED)[0] != 0, false};
+            side->v[side->n++] = (struct pg_col){pg_i64(q->columns, i, C_ATTNUM),
+                                                 pg_i64(q->columns, i, C_TYPE),
+                                                 (int32_t)pg_i64(q->columns, i, C_TYPMOD),
+                                                 pg_bool(q->columns, i, C_DROPPED),
+                                                 pg_text(q->columns, i, C_GENERATED)[0] != 0,
+                                                 false};
     }
     int cfrom, cto;
     range_of(q->indexes, oid, &from, &to);
@@ -235,7 +242,9 @@ out:
     return rc;
 }
 
-int pg_table_shapes(PGconn *c, const int64_t *oids, size_t n, struct shape **out, struct err *e) { return read_all(c, oids, n, out, NULL, e); }
+int pg_table_shapes(PGconn *c, const int64_t *oids, size_t n, struct shape **out, struct err *e) {
+    return read_all(c, oids, n, out, NULL, e);
+}
 
 int pg_table_shape_oid(PGconn *c, int64_t oid, struct shape **s, struct err *e) { return read_all(c, &oid, 1, s, NULL, e); }
 

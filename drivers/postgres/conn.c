@@ -77,7 +77,8 @@ int pg_err(struct err *e, PGconn *c, const PGresult *r, const char *fmt, ...) {
     }
     const char *state = pg_sqlstate(r), *msg = r != NULL ? PQresultErrorField(r, PG_DIAG_MESSAGE_PRIMARY) : NULL;
     bool broken = c != NULL && PQstatus(c) == CONNECTION_BAD;
-    if (msg == NULL || *msg == 0) msg = r != NULL && *PQresultErrorMessage(r) != 0 ? PQresultErrorMessage(r) : c != NULL ? PQerrorMessage(c) : "";
+    if (msg == NULL || *msg == 0)
+        msg = r != NULL && *PQresultErrorMessage(r) != 0 ? PQresultErrorMessage(r) : c != NULL ? PQerrorMessage(c) : "";
     if (trimmed(msg) == 0) msg = broken ? "the connection to the server was lost" : "the server gave no reason";
     enum err_class cls = ERR_RETRY;
     enum err_code code = broken ? CODE_UNREACHABLE : CODE_SERVER;
@@ -86,9 +87,10 @@ int pg_err(struct err *e, PGconn *c, const PGresult *r, const char *fmt, ...) {
     if (*state != 0) snprintf(tail, sizeof tail, " (%.5s)", state);
     err_set_class(e, cls, code, "%s%s%.*s%s", ctx, *ctx != 0 ? ": " : "", (int)trimmed(msg), msg, tail);
     /* Details of these classes name objects and settings, never rows. */
-    const char *detail = r != NULL ? PQresultErrorField(r, PG_DIAG_MESSAGE_DETAIL) : NULL, *hint = r != NULL ? PQresultErrorField(r, PG_DIAG_MESSAGE_HINT) : NULL;
-    bool plain = strncmp(state, "42", 2) == 0 || strncmp(state, "55", 2) == 0 || strncmp(state, "53", 2) == 0 || strncmp(state, "0A", 2) == 0 ||
-                 strncmp(state, "2BP", 3) == 0;
+    const char *detail = r != NULL ? PQresultErrorField(r, PG_DIAG_MESSAGE_DETAIL) : NULL,
+               *hint = r != NULL ? PQresultErrorField(r, PG_DIAG_MESSAGE_HINT) : NULL;
+    bool plain = strncmp(state, "42", 2) == 0 || strncmp(state, "55", 2) == 0 || strncmp(state, "53", 2) == 0 ||
+                 strncmp(state, "0A", 2) == 0 || strncmp(state, "2BP", 3) == 0;
     if (plain && detail != NULL) err_hint(e, "%s%s%s", detail, hint != NULL ? " " : "", hint != NULL ? hint : "");
     else if (hint != NULL) err_hint(e, "%s", hint);
     return -1;
@@ -155,7 +157,8 @@ static PostgresPollingStatusType drive(PGconn *c, int64_t timeout_us, const char
 
 static int pin(PGconn *c, enum pg_mode mode, struct err *e) {
     if (PQserverVersion(c) < PG_OLDEST) {
-        err_set_class(e, ERR_REFUSE, CODE_SERVER, "the server is PostgreSQL %d.%d, and sluice knows 13 and later", PQserverVersion(c) / 10000, PQserverVersion(c) % 10000);
+        err_set_class(e, ERR_REFUSE, CODE_SERVER, "the server is PostgreSQL %d.%d, and sluice knows 13 and later",
+                      PQserverVersion(c) / 10000, PQserverVersion(c) % 10000);
         return err_hint(e, "upgrade the server");
     }
     PGresult *r = PQexec(c, embed_sql("postgres/session_pin"));

@@ -13,14 +13,16 @@ static bool is_url(const char *dsn) { return strncmp(dsn, "postgresql://", 13) =
 
 static int refuse(struct err *e, const char *why) {
     err_set(e, CODE_DSN, "cannot read the PostgreSQL DSN: %s", why);
-    return err_hint(e, "write postgresql://USER:PASSWORD@HOST:PORT/DATABASE?sslmode=verify-full or 'host=HOST port=PORT user=USER password=PASSWORD "
-                       "dbname=DATABASE'; percent-encode @ : / ? # %% and blanks in a URL's password, quote blanks in the other form");
+    return err_hint(
+        e, "write postgresql://USER:PASSWORD@HOST:PORT/DATABASE?sslmode=verify-full or 'host=HOST port=PORT user=USER password=PASSWORD "
+           "dbname=DATABASE'; percent-encode @ : / ? # %% and blanks in a URL's password, quote blanks in the other form");
 }
 
 int pg_dsn_check(const char *dsn, struct err *e) {
     if (dsn == NULL || *dsn == 0) return refuse(e, "it is empty");
     const char *scheme = strstr(dsn, "://");
-    if (scheme != NULL && !is_url(dsn) && strchr(dsn, '=') == NULL) return refuse(e, "the URL does not begin with postgresql:// or postgres://");
+    if (scheme != NULL && !is_url(dsn) && strchr(dsn, '=') == NULL)
+        return refuse(e, "the URL does not begin with postgresql:// or postgres://");
     if (!is_url(dsn) && strchr(dsn, '=') == NULL) return refuse(e, "it is neither a URL nor made of key=value pairs");
     char *msg = NULL;
     PQconninfoOption *o = PQconninfoParse(dsn, &msg);

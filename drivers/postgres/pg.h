@@ -75,9 +75,9 @@ const char *pg_type_for(enum ltype t, int32_t precision, int32_t scale, int32_t 
 /* ---- catalog_shape.c ------------------------------------------------------------------------------------------------- */
 
 /* Shape of one table as it stands now; *s is NULL when there is no such table (views and others are no tables).
- * shape.oid is the table's oid, column.id the attnum. shape.options: `PARTITION OF ns.parent FOR VALUES …` or `INHERITS (ns.parent, …)` where the
- * table has a parent, then `PARTITION BY …` where it is partitioned itself (and so holds no rows of its own). Names in it are quoted.
- * All columns are listed, inherited ones too: such a table is made with its columns and attached afterwards. */
+ * shape.oid is the table's oid, column.id the attnum. shape.options: `PARTITION OF ns.parent FOR VALUES …` or `INHERITS (ns.parent, …)`
+ * where the table has a parent, then `PARTITION BY …` where it is partitioned itself (and so holds no rows of its own). Names in it are
+ * quoted. All columns are listed, inherited ones too: such a table is made with its columns and attached afterwards. */
 int pg_table_shape(PGconn *c, const char *ns, const char *name, struct shape **s, struct err *e);
 /* The same by oid. */
 int pg_table_shape_oid(PGconn *c, int64_t oid, struct shape **s, struct err *e);

@@ -160,7 +160,8 @@ int pgoutput_decode(const char *p, size_t n, struct arena *a, struct pgo_msg *m,
         break;
     }
     default:
-        if (n > 0) return err_set(e, CODE_INTERNAL, "the server sent a log message of type 0x%02x, which was not asked for", (unsigned char)p[0]);
+        if (n > 0)
+            return err_set(e, CODE_INTERNAL, "the server sent a log message of type 0x%02x, which was not asked for", (unsigned char)p[0]);
         i.bad = true;
     }
     if (rc < 0) return -1;

@@ -2,10 +2,10 @@
  *
  * DESIGN
  * 1. It is made before the slot: what decodes the log looks the publication up as it was at each record.
- * 2. It lists tables: each leaf, and each partitioned table so that partitions made later are in the log from their first row. FOR ALL TABLES only
- *    when that was asked for.
- * 3. The tables are locked against DDL while it is made, and their shapes compared with the catalogue's in the same transaction: what was checked is
- *    what is published. */
+ * 2. It lists tables: each leaf, and each partitioned table so that partitions made later are in the log from their first row. FOR ALL
+ *    TABLES only when that was asked for.
+ * 3. The tables are locked against DDL while it is made, and their shapes compared with the catalogue's in the same transaction: what was
+ *    checked is what is published. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,7 +23,9 @@ static int create_text(struct source *s, const struct catalog *c, struct buf *b,
     } else {
         for (size_t i = 0; i < c->ntables; i++) {
             const struct shape *t = c->tables[i];
-            if (buf_adds(b, i == 0 ? " FOR TABLE " : ", ", e) < 0 || (!is_parent(t) && buf_adds(b, "ONLY ", e) < 0) || pg_qualified(b, t->ns, t->name, e) < 0) return -1;
+            if (buf_adds(b, i == 0 ? " FOR TABLE " : ", ", e) < 0 || (!is_parent(t) && buf_adds(b, "ONLY ", e) < 0) ||
+                pg_qualified(b, t->ns, t->name, e) < 0)
+                return -1;
         }
     }
     return buf_adds(b, " WITH (publish = 'insert, update, delete, truncate', publish_via_partition_root = false)", e);
@@ -63,7 +65,8 @@ static int lock_tables(struct source *s, const struct catalog *c, struct err *e)
     int rc = -1;
     for (size_t i = 0; i < c->ntables; i++) {
         if (is_parent(c->tables[i])) continue;
-        if (buf_adds(&b, b.n == 0 ? "LOCK TABLE ONLY " : ", ONLY ", e) < 0 || pg_qualified(&b, c->tables[i]->ns, c->tables[i]->name, e) < 0) goto out;
+        if (buf_adds(&b, b.n == 0 ? "LOCK TABLE ONLY " : ", ONLY ", e) < 0 || pg_qualified(&b, c->tables[i]->ns, c->tables[i]->name, e) < 0)
+            goto out;
     }
     if (b.n == 0) {
         rc = 0;
@@ -89,7 +92,8 @@ static int compare(struct source *s, const struct catalog *c, struct err *e) {
     rc = 0;
     for (size_t i = 0; i < c->ntables && rc == 0; i++)
         if (now[i] == NULL || strcmp(now[i]->digest, c->tables[i]->digest) != 0) {
-            rc = err_set_class(e, ERR_RETRY, CODE_SHAPE_CHANGED, "table '%s' changed its shape while the chain was being set up", shape_label(c->tables[i], label));
+            rc = err_set_class(e, ERR_RETRY, CODE_SHAPE_CHANGED, "table '%s' changed its shape while the chain was being set up",
+                               shape_label(c->tables[i], label));
             err_hint(e, "run the same command again");
         }
     for (size_t i = 0; i < c->ntables; i++) shape_free(now[i]);
@@ -116,7 +120,9 @@ int publication_create(struct source *s, const struct catalog *c, struct err *e)
         if (sql == NULL) goto end;
         if (pg_do(s->c, sql, "create the publication", e) < 0) {
             if (e->code == CODE_PRIVILEGE)
-                err_hint(e, s->o.publish_all ? "FOR ALL TABLES needs a superuser" : "the role must own the tables and have CREATE on the database: GRANT CREATE ON DATABASE … TO …");
+                err_hint(e, s->o.publish_all
+                                ? "FOR ALL TABLES needs a superuser"
+                                : "the role must own the tables and have CREATE on the database: GRANT CREATE ON DATABASE … TO …");
             goto end;
         }
     }
@@ -158,9 +164,13 @@ static int check_remade(struct source *s, struct shape *const *known, size_t n, 
     }
     if (buf_addc(&names, '}', e) < 0) goto out;
     const char *p[2] = {oids, buf_str(&names, e)};
-    if (p[1] == NULL || pg_scalar(s->c, embed_sql("postgres/remade_table"), 2, p, "look for tables made anew", found, sizeof found, &any, e) < 0) goto out;
+    if (p[1] == NULL ||
+        pg_scalar(s->c, embed_sql("postgres/remade_table"), 2, p, "look for tables made anew", found, sizeof found, &any, e) < 0)
+        goto out;
     if (any) {
-        err_set(e, CODE_SHAPE_CHANGED, "table %s was dropped and made anew: it is another table than the one the chain holds, and its rows are not in the log", found);
+        err_set(e, CODE_SHAPE_CHANGED,
+                "table %s was dropped and made anew: it is another table than the one the chain holds, and its rows are not in the log",
+                found);
         err_hint(e, "take a new full with --chain-slot");
         err_mark(e, MARKER_INCLUDE_TABLE_SCOPE_DRIFT, MARKER_TABLE_IDENTITY_CHANGED);
         goto out;
@@ -196,7 +206,8 @@ int publication_check(struct source *s, struct shape *const *known, size_t n, st
     r = NULL;
     if (pg_query(s->c, embed_sql("postgres/publication_missing"), 2, p, "read the publication", &r, e) < 0) goto out;
     if (PQntuples(r) > 0) {
-        err_set(e, CODE_PUBLICATION, "table '%s.%s' is no longer in publication '%s': its changes since are not in the log", pg_text(r, 0, 0), pg_text(r, 0, 1), s->o.slot_name);
+        err_set(e, CODE_PUBLICATION, "table '%s.%s' is no longer in publication '%s': its changes since are not in the log",
+                pg_text(r, 0, 0), pg_text(r, 0, 1), s->o.slot_name);
         goto out;
     }
     rc = check_remade(s, known, n, p[1], e);

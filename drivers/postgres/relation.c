@@ -1,16 +1,17 @@
 /* What a Relation message means.
  *
  * DESIGN
- * The message names the columns a table had when the rows behind it were written. It has no column numbers, and the catalogue shows the table as it is
- * now, perhaps several changes later.
- * 1. The message equals the catalogue (names, types, key): the catalogue's shape is in force, unless a column was dropped and its name given to another
- *    since the shape we hold: then the rows may be of either column, and the stream stops.
+ * The message names the columns a table had when the rows behind it were written. It has no column numbers, and the catalogue shows the
+ * table as it is now, perhaps several changes later.
+ * 1. The message equals the catalogue (names, types, key): the catalogue's shape is in force, unless a column was dropped and its name
+ *    given to another since the shape we hold: then the rows may be of either column, and the stream stops.
  * 2. It equals the shape we hold: the rows were written before whatever changed; nothing is announced yet.
- * 3. It equals the first columns of the catalogue, and no column was dropped since the shape we hold: columns are only ever appended with rising
- *    numbers, so it was in between, and its shape is the catalogue's without the later columns.
+ * 3. It equals the first columns of the catalogue, and no column was dropped since the shape we hold: columns are only ever appended with
+ *    rising numbers, so it was in between, and its shape is the catalogue's without the later columns.
  * 4. Anything else is refused. Nothing is guessed.
- * 5. A partition that the chain does not know is taken when the catalogue proves that it was made as one, so that its first row is in the log; one that was
- *    attached brought rows that are not: refused. Another unknown table is taken with FOR ALL TABLES, else left to the report. */
+ * 5. A partition that the chain does not know is taken when the catalogue proves that it was made as one, so that its first row is in the
+ *    log; one that was attached brought rows that are not: refused. Another unknown table is taken with FOR ALL TABLES, else left to the
+ *    report. */
 #include "drivers/postgres/relation.h"
 
 #include <stdio.h>
@@ -115,7 +116,9 @@ static bool equals_known(const struct announce_view *v) {
     uint16_t c = 0, i = 0;
     if (s == NULL || !same_name(v->m, s) || (v->m->replident == 'f') != s->full_image) return false;
     for (c = carried(s, 0); c < s->ncols && i < v->m->ncols; c = carried(s, (uint16_t)(c + 1)), i++)
-        if (strcmp(v->m->cols[i].name, s->cols[c].name) != 0 || strcmp(v->natives[i], s->cols[c].native) != 0 || v->m->cols[i].key != in_key(s, c)) return false;
+        if (strcmp(v->m->cols[i].name, s->cols[c].name) != 0 || strcmp(v->natives[i], s->cols[c].native) != 0 ||
+            v->m->cols[i].key != in_key(s, c))
+            return false;
     return c == s->ncols && i == v->m->ncols;
 }
 
@@ -190,7 +193,8 @@ enum announced announce_decide(const struct announce_view *v, uint16_t *head, co
     if (begins && v->known != NULL && *head > 0 && !dropped_since(v) && v->now->cols[*head - 1].id >= newest(v->known))
         return ANNOUNCED_BETWEEN;
     *why = v->now == NULL ? "it was dropped since, and its last columns were others than those the chain holds"
-                          : "it changed more than once since, and the columns its rows were written with are neither those of the chain nor those it has now";
+                          : "it changed more than once since, and the columns its rows were written with are neither those of the chain "
+                            "nor those it has now";
     return ANNOUNCED_UNKNOWN;
 }
 
@@ -201,7 +205,9 @@ static int type_names(PGconn *c, const struct pgo_msg *m, PGresult **r, struct e
     int rc = -1;
     if (buf_addc(&oids, '{', e) < 0 || buf_addc(&mods, '{', e) < 0) goto out;
     for (uint16_t i = 0; i < m->ncols; i++)
-        if (buf_addf(&oids, e, "%s%u", i > 0 ? "," : "", m->cols[i].type) < 0 || buf_addf(&mods, e, "%s%d", i > 0 ? "," : "", (int)m->cols[i].typmod) < 0) goto out;
+        if (buf_addf(&oids, e, "%s%u", i > 0 ? "," : "", m->cols[i].type) < 0 ||
+            buf_addf(&mods, e, "%s%d", i > 0 ? "," : "", (int)m->cols[i].typmod) < 0)
+            goto out;
     if (buf_addc(&oids, '}', e) < 0 || buf_addc(&mods, '}', e) < 0) goto out;
     const char *p[2] = {buf_str(&oids, e), buf_str(&mods, e)};
     if (p[0] == NULL || p[1] == NULL || pg_query(c, embed_sql("postgres/type_names"), 2, p, "read type names", r, e) < 0) goto out;
@@ -221,8 +227,8 @@ static int catalogue(struct source *s, uint32_t oid, struct shape **now, struct 
     return pg_table_shape_cols(s->c, oid, now, cols, e);
 }
 
-/* Which dropped columns went before anything that can still come? Those that were gone when an earlier message of this stream was looked at, once the
- * log has passed the end it had then; and those that are older than all the slot keeps. */
+/* Which dropped columns went before anything that can still come? Those that were gone when an earlier message of this stream was looked
+ * at, once the log has passed the end it had then; and those that are older than all the slot keeps. */
 static int mark_ancient(struct source *s, struct rel *rel, uint64_t commit_lsn, struct pg_cols *cols, struct err *e) {
     char text[32], lsn[32];
     const char *p[2] = {text, s->o.slot_name};
@@ -311,7 +317,8 @@ static int consider_new(struct rels *t, const struct pgo_msg *m, const struct sh
     }
     if (!wanted) return 0;
     if (partition && !born) {
-        err_set(e, CODE_SHAPE_CHANGED, "table '%s.%s' became a partition of a captured table with rows of its own, which are not in the log", m->ns, m->name);
+        err_set(e, CODE_SHAPE_CHANGED,
+                "table '%s.%s' became a partition of a captured table with rows of its own, which are not in the log", m->ns, m->name);
         err_hint(e, "take a new full with --chain-slot, or leave it out with --exclude-table '%s.%s'", m->ns, m->name);
         return err_mark(e, MARKER_INCLUDE_TABLE_SCOPE_DRIFT, MARKER_NONE);
     }
@@ -379,8 +386,9 @@ out:
 static bool read_alike(const struct shape *a, const struct shape *b) {
     if (a->ncols != b->ncols || a->full_image != b->full_image) return false;
     for (uint16_t c = 0; c < a->ncols; c++)
-        if (a->cols[c].id != b->cols[c].id || strcmp(a->cols[c].name, b->cols[c].name) != 0 || strcmp(a->cols[c].native, b->cols[c].native) != 0 ||
-            (a->cols[c].generated != NULL) != (b->cols[c].generated != NULL) || in_key(a, c) != in_key(b, c))
+        if (a->cols[c].id != b->cols[c].id || strcmp(a->cols[c].name, b->cols[c].name) != 0 ||
+            strcmp(a->cols[c].native, b->cols[c].native) != 0 || (a->cols[c].generated != NULL) != (b->cols[c].generated != NULL) ||
+            in_key(a, c) != in_key(b, c))
             return false;
     return true;
 }

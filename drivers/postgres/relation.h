@@ -34,8 +34,8 @@ struct rel *rels_find(const struct rels *t, uint32_t oid); /* NULL when it was n
  * commit_lsn: the commit record of the transaction that the message stands in. */
 int rels_announce(struct rels *t, const struct pgo_msg *m, uint64_t commit_lsn, struct batch *b, struct err *e);
 
-/* The log has passed a survey: every table whose shape in force is older than the survey's changed without a row behind it. Appends CHANGE_SHAPE for
- * each; takes the survey's shapes. */
+/* The log has passed a survey: every table whose shape in force is older than the survey's changed without a row behind it. Appends
+ * CHANGE_SHAPE for each; takes the survey's shapes. */
 int rels_survey(struct rels *t, struct survey *v, struct batch *b, struct err *e);
 
 /* What a Relation message can be in the light of the shape in force and the catalogue as it is now. */

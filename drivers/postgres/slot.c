@@ -5,6 +5,7 @@
 #include "drivers/postgres/source.h"
 #include "engine/base/clock.h"
 #include "engine/base/embed.h"
+#include "engine/base/fault.h"
 #include "engine/base/log.h"
 #include "engine/base/stop.h"
 
@@ -33,7 +34,8 @@ int slot_create(PGconn *c, const char *name, bool temporary, struct pos *p, char
     PGresult *r;
     snprintf(sql, sizeof sql, "CREATE_REPLICATION_SLOT \"%s\"%s LOGICAL pgoutput %s", name, temporary ? " TEMPORARY" : "",
              pg_version(c) >= 150000 ? "(SNAPSHOT 'export')" : "EXPORT_SNAPSHOT");
-    if (pg_exec_wait(c, sql, "create a replication slot", "the slot waits until every transaction that was open on the source has ended", &r, e) < 0) {
+    if (pg_exec_wait(c, sql, "create a replication slot", "the slot waits until every transaction that was open on the source has ended",
+                     &r, e) < 0) {
         if (e->code == CODE_HEADROOM) {
             err_hint(e, "drop an unused slot, or raise max_replication_slots and restart the server");
             return err_mark(e, MARKER_CDC_REPLICATION_HEADROOM, MARKER_NONE);
@@ -41,7 +43,8 @@ int slot_create(PGconn *c, const char *name, bool temporary, struct pos *p, char
         return -1;
     }
     int rc = -1;
-    if (PQntuples(r) != 1 || PQnfields(r) < 4) err_set_class(e, ERR_RETRY, CODE_SERVER, "the server made slot '%s' and did not say where it begins", name);
+    if (PQntuples(r) != 1 || PQnfields(r) < 4)
+        err_set_class(e, ERR_RETRY, CODE_SERVER, "the server made slot '%s' and did not say where it begins", name);
     else {
         snprintf(snapshot, 128, "%s", pg_text(r, 0, 2));
         rc = pos_set(p, "postgres", pg_text(r, 0, 1), e);
@@ -69,7 +72,8 @@ static int wait_free(struct source *s, PGresult **r, struct err *e) {
         PQclear(*r);
         stop_wait(100 * 1000);
     }
-    err_set(e, CODE_SLOT_ACTIVE, "replication slot '%s' is being read by another connection (server process %s)", s->o.slot_name, pg_text(*r, 0, R_PID));
+    err_set(e, CODE_SLOT_ACTIVE, "replication slot '%s' is being read by another connection (server process %s)", s->o.slot_name,
+            pg_text(*r, 0, R_PID));
     err_hint(e, "stop that consumer, or end its connection with SELECT pg_terminate_backend(%s)", pg_text(*r, 0, R_PID));
     PQclear(*r);
     *r = NULL;
@@ -85,7 +89,8 @@ static int is_ours(struct source *s, const PGresult *r, struct err *e) {
     else if (pg_bool(r, 0, R_TWO_PHASE)) what = "a two-phase slot, which sends prepared transactions before they commit";
     else if (pg_bool(r, 0, R_TEMPORARY)) what = "a temporary slot";
     if (what == NULL) return 0;
-    return err_set(e, CODE_SLOT_FOREIGN, "replication slot '%s' is %s (plugin '%s', database '%s')", s->o.slot_name, what, pg_text(r, 0, R_PLUGIN), pg_text(r, 0, R_DB));
+    return err_set(e, CODE_SLOT_FOREIGN, "replication slot '%s' is %s (plugin '%s', database '%s')", s->o.slot_name, what,
+                   pg_text(r, 0, R_PLUGIN), pg_text(r, 0, R_DB));
 }
 
 int source_unanchor(struct source *s, struct err *e) {
@@ -98,7 +103,7 @@ int source_unanchor(struct source *s, struct err *e) {
         PQclear(r);
         if (pg_query(s->c, "SELECT pg_catalog.pg_drop_replication_slot($1)", 1, p, "drop the replication slot", &r, e) < 0) return -1;
     }
-    rc = publication_drop(s, e);
+    rc = FAULT("postgres.unanchor_slot", e) < 0 ? -1 : publication_drop(s, e);
 out:
     PQclear(r);
     return rc;
@@ -109,12 +114,14 @@ static void warn_of_wal(struct source *s, const PGresult *r) {
     int64_t keep = pg_i64(r, 0, R_KEEP);
     const char *status = pg_text(r, 0, R_STATUS);
     if (strcmp(status, "unreserved") == 0)
-        log_warn("the slot's WAL may be removed at the next checkpoint: extend the chain now", KV_STR("slot", s->o.slot_name), KV_U64("retained_bytes", retained));
+        log_warn("the slot's WAL may be removed at the next checkpoint: extend the chain now", KV_STR("slot", s->o.slot_name),
+                 KV_U64("retained_bytes", retained));
     else if (keep > 0 && retained > (uint64_t)keep / 2)
-        log_warn("the slot holds more than half of the WAL that max_slot_wal_keep_size allows", KV_STR("slot", s->o.slot_name), KV_U64("retained_bytes", retained),
-                 KV_I64("allowed_bytes", keep));
+        log_warn("the slot holds more than half of the WAL that max_slot_wal_keep_size allows", KV_STR("slot", s->o.slot_name),
+                 KV_U64("retained_bytes", retained), KV_I64("allowed_bytes", keep));
     else if (keep < 0 && retained > UINT64_C(10) << 30)
-        log_warn("the slot holds much WAL on the source, and nothing bounds it", KV_STR("slot", s->o.slot_name), KV_U64("retained_bytes", retained));
+        log_warn("the slot holds much WAL on the source, and nothing bounds it", KV_STR("slot", s->o.slot_name),
+                 KV_U64("retained_bytes", retained));
 }
 
 int source_check(struct source *s, const struct pos *from, const struct pos *covered, struct err *e) {
@@ -124,17 +131,20 @@ int source_check(struct source *s, const struct pos *from, const struct pos *cov
     int rc = -1;
     if (!pos_lsn_parse(from->token, &from_lsn)) return err_set(e, CODE_INTERNAL, "'%s' is no position of PostgreSQL", from->token);
     covered_lsn = from_lsn;
-    if (covered != NULL && pos_is_set(covered) && !pos_lsn_parse(covered->token, &covered_lsn)) return err_set(e, CODE_INTERNAL, "'%s' is no position of PostgreSQL", covered->token);
+    if (covered != NULL && pos_is_set(covered) && !pos_lsn_parse(covered->token, &covered_lsn))
+        return err_set(e, CODE_INTERNAL, "'%s' is no position of PostgreSQL", covered->token);
     if (covered_lsn < from_lsn) covered_lsn = from_lsn;
     if (slot_row(s, &r, e) < 0) return -1;
     if (PQntuples(r) == 0) {
-        err_set(e, CODE_SLOT_MISSING, "replication slot '%s' does not exist on the source: the changes after %s are not kept", s->o.slot_name, from->token);
+        err_set(e, CODE_SLOT_MISSING, "replication slot '%s' does not exist on the source: the changes after %s are not kept",
+                s->o.slot_name, from->token);
         err_hint(e, "take a new full with --chain-slot");
         goto out;
     }
     if (is_ours(s, r, e) < 0) goto out;
     if (strcmp(pg_text(r, 0, R_STATUS), "lost") == 0 || pg_null(r, 0, R_RESTART) || pg_null(r, 0, R_CONFIRMED)) {
-        err_set(e, CODE_SLOT_LOST, "replication slot '%s' lost the WAL it needs: the changes after %s are gone", s->o.slot_name, from->token);
+        err_set(e, CODE_SLOT_LOST, "replication slot '%s' lost the WAL it needs: the changes after %s are gone", s->o.slot_name,
+                from->token);
         err_hint(e, "take a new full with --chain-slot, and raise max_slot_wal_keep_size or extend the chain more often");
         goto out;
     }
@@ -142,16 +152,21 @@ int source_check(struct source *s, const struct pos *from, const struct pos *cov
     if (confirmed > covered_lsn) {
         char c[32];
         pos_lsn_format(covered_lsn, c);
-        err_set(e, CODE_SLOT_ADVANCED, "replication slot '%s' stands at %s, past %s, the chain's end: changes between may be lost (another reader acknowledged them, or the slot was made anew)",
+        err_set(e, CODE_SLOT_ADVANCED,
+                "replication slot '%s' stands at %s, past %s, the chain's end: changes between may be lost (another reader acknowledged "
+                "them, or the slot was made anew)",
                 s->o.slot_name, pg_text(r, 0, R_CONFIRMED), c);
         err_hint(e, "take a new full with --chain-slot");
         err_mark(e, MARKER_SLOT_ACKED_PAST_TARGET_POSITION, MARKER_NONE);
         goto out;
     }
     warn_of_wal(s, r);
-    if (pg_scalar(s->c, embed_sql("postgres/source_end"), 0, NULL, "read the log's end", end.token, sizeof end.token, NULL, e) < 0) goto out;
+    if (pg_scalar(s->c, embed_sql("postgres/source_end"), 0, NULL, "read the log's end", end.token, sizeof end.token, NULL, e) < 0)
+        goto out;
     if (pos_lsn_parse(end.token, &end_lsn) && end_lsn < from_lsn) {
-        err_set(e, CODE_SOURCE_CHANGED, "the source's log ends at %s, before %s, where the chain ends: the source was restored from an older copy", end.token, from->token);
+        err_set(e, CODE_SOURCE_CHANGED,
+                "the source's log ends at %s, before %s, where the chain ends: the source was restored from an older copy", end.token,
+                from->token);
         goto out;
     }
     PQclear(r);

@@ -1,11 +1,11 @@
 /* Snapshots of a PostgreSQL source and the readers that copy tables from them.
  *
  * DESIGN
- * 1. The first snapshot is the one that the slot exports: a transaction is in it exactly if its commit lies at or below the slot's consistent point. A later
- *    one comes from a temporary slot and has the same property.
+ * 1. The first snapshot is the one that the slot exports: a transaction is in it exactly if its commit lies at or below the slot's
+ *    consistent point. A later one comes from a temporary slot and has the same property.
  * 2. The connection that exported it stays open and idle: any command on it would end the snapshot.
- * 3. A table that was rewritten or emptied after the snapshot looks empty in it. The reader locks the table, then compares its file in the snapshot with
- *    the one it has now: such a copy is refused, not taken for an empty table.
+ * 3. A table that was rewritten or emptied after the snapshot looks empty in it. The reader locks the table, then compares its file in the
+ *    snapshot with the one it has now: such a copy is refused, not taken for an empty table.
  * 4. Rows go from COPY to the caller as they come: whole lines, coalesced to BLOCK_BYTES. */
 #include <poll.h>
 #include <stdio.h>
@@ -58,8 +58,9 @@ int source_anchor(struct source *s, const struct catalog *c, struct pos *p, stru
     if (source_anchor_absent(s, e) < 0) return -1;
     struct snapshot *n = snapshot_new(s, e);
     if (n == NULL) return -1;
-    if (pg_connect(s->o.dsn, PG_REPLICATION, &n->holder, e) < 0 || publication_create(s, c, e) < 0 || FAULT("postgres.anchor_publication", e) < 0 ||
-        slot_create(n->holder, s->o.slot_name, false, p, n->name, e) < 0 || FAULT("postgres.anchor_slot", e) < 0) {
+    if (pg_connect(s->o.dsn, PG_REPLICATION, &n->holder, e) < 0 || publication_create(s, c, e) < 0 ||
+        FAULT("postgres.anchor_publication", e) < 0 || slot_create(n->holder, s->o.slot_name, false, p, n->name, e) < 0 ||
+        FAULT("postgres.anchor_slot", e) < 0) {
         source_snapshot_close(n);
         return -1;
     }
@@ -75,7 +76,8 @@ int source_snapshot(struct source *s, const struct catalog *c, struct pos *p, st
     struct snapshot *n = snapshot_new(s, e);
     if (n == NULL) return -1;
     bool chain = s->o.slot_name != NULL && f.slot_there;
-    bool exact = strcmp(f.wal_level, "logical") == 0 && !f.recovery && (f.replication || f.superuser) && (chain || (f.slots_free > 0 && f.senders_free > 0));
+    bool exact = strcmp(f.wal_level, "logical") == 0 && !f.recovery && (f.replication || f.superuser) &&
+                 (chain || (f.slots_free > 0 && f.senders_free > 0));
     if (chain && !exact) {
         err_set(e, CODE_PRIVILEGE, "role '%s' may not make the temporary slot from which a later snapshot gets its exact position", f.role);
         err_hint(e, "ALTER ROLE \"%s\" REPLICATION", f.role);
@@ -88,10 +90,13 @@ int source_snapshot(struct source *s, const struct catalog *c, struct pos *p, st
         if (pg_connect(s->o.dsn, PG_REPLICATION, &n->holder, e) < 0 || slot_create(n->holder, name, true, p, n->name, e) < 0) goto fail;
     } else {
         char lsn[32];
-        if (pg_connect(s->o.dsn, PG_SQL, &n->holder, e) < 0 || pg_do(n->holder, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", "begin a snapshot", e) < 0 ||
-            pg_scalar(n->holder, "SELECT pg_catalog.pg_export_snapshot()", 0, NULL, "export a snapshot", n->name, sizeof n->name, NULL, e) < 0 ||
+        if (pg_connect(s->o.dsn, PG_SQL, &n->holder, e) < 0 ||
+            pg_do(n->holder, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", "begin a snapshot", e) < 0 ||
+            pg_scalar(n->holder, "SELECT pg_catalog.pg_export_snapshot()", 0, NULL, "export a snapshot", n->name, sizeof n->name, NULL, e) <
+                0 ||
             pg_scalar(n->holder, embed_sql("postgres/source_end"), 0, NULL, "read the log's end", lsn, sizeof lsn, NULL, e) < 0 ||
-            pos_set(p, "postgres", lsn, e) < 0) goto fail;
+            pos_set(p, "postgres", lsn, e) < 0)
+            goto fail;
     }
     *snap = n;
     return 0;
@@ -114,7 +119,9 @@ int source_reader_open(struct snapshot *snap, struct reader **out, struct err *e
     struct reader *r = mem_alloc(sizeof *r, e);
     if (r == NULL) return -1;
     r->block = BUF_INIT(SIZE_MAX / 4);
-    if (pg_connect(snap->dsn, PG_SQL, &r->c, e) < 0 || pg_do(r->c, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", "begin to read", e) < 0) goto fail;
+    if (pg_connect(snap->dsn, PG_SQL, &r->c, e) < 0 ||
+        pg_do(r->c, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", "begin to read", e) < 0)
+        goto fail;
     struct buf b = BUF_INIT(KiB(1));
     int rc = -1;
     if (buf_adds(&b, "SET TRANSACTION SNAPSHOT ", e) == 0 && text_literal(&b, snap->name, strlen(snap->name), e) == 0) {
@@ -123,7 +130,8 @@ int source_reader_open(struct snapshot *snap, struct reader **out, struct err *e
     }
     buf_free(&b);
     if (rc < 0) {
-        if (e->code == CODE_VALUE_UNREPRESENTABLE || e->code == CODE_SERVER) e->class = ERR_RETRY, e->code = CODE_SERVER; /* it is gone: take another */
+        if (e->code == CODE_VALUE_UNREPRESENTABLE || e->code == CODE_SERVER)
+            e->class = ERR_RETRY, e->code = CODE_SERVER; /* it is gone: take another */
         goto fail;
     }
     *out = r;
@@ -142,10 +150,12 @@ static int table_check(struct reader *r, const struct shape *t, struct err *e) {
     int rc = -1;
     snprintf(oid, sizeof oid, "%lld", (long long)t->oid);
     const char *p[1] = {oid};
-    if (buf_adds(&b, "LOCK TABLE ONLY ", e) < 0 || pg_qualified(&b, t->ns, t->name, e) < 0 || buf_adds(&b, " IN ACCESS SHARE MODE", e) < 0) goto out;
+    if (buf_adds(&b, "LOCK TABLE ONLY ", e) < 0 || pg_qualified(&b, t->ns, t->name, e) < 0 || buf_adds(&b, " IN ACCESS SHARE MODE", e) < 0)
+        goto out;
     const char *sql = buf_str(&b, e);
     if (sql == NULL || pg_do(r->c, sql, "lock the table", e) < 0) goto out;
-    if (pg_scalar(r->c, embed_sql("postgres/relation_filenode"), 1, p, "look at the table's file", moved, sizeof moved, &found, e) < 0) goto out;
+    if (pg_scalar(r->c, embed_sql("postgres/relation_filenode"), 1, p, "look at the table's file", moved, sizeof moved, &found, e) < 0)
+        goto out;
     if (!found || moved[0] == 't') {
         err_set_class(e, ERR_RETRY, CODE_SHAPE_CHANGED, "%s after the snapshot was taken, so the snapshot cannot show its rows",
                       found ? "it was rewritten or emptied" : "it was made");
@@ -156,7 +166,8 @@ static int table_check(struct reader *r, const struct shape *t, struct err *e) {
     bool same = now != NULL && now->ncols == t->ncols;
     for (uint16_t i = 0; same && i < t->ncols; i++) {
         const struct column *a = &t->cols[i], *n = &now->cols[i];
-        same = a->id == n->id && strcmp(a->name, n->name) == 0 && strcmp(a->native, n->native) == 0 && (a->generated != NULL) == (n->generated != NULL);
+        same = a->id == n->id && strcmp(a->name, n->name) == 0 && strcmp(a->native, n->native) == 0 &&
+               (a->generated != NULL) == (n->generated != NULL);
     }
     if (!same) {
         err_set(e, CODE_SHAPE_CHANGED, "its columns changed between the catalogue and the snapshot");
@@ -181,7 +192,8 @@ static int copy_text(struct buf *b, const struct shape *t, struct err *e) {
     if (pg_qualified(b, t->ns, t->name, e) < 0) return -1; /* COPY of a table leaves its children out, as ONLY does */
     n = 0;
     for (uint16_t i = 0; i < t->ncols; i++)
-        if (t->cols[i].generated == NULL && (buf_adds(b, n++ == 0 ? " (" : ", ", e) < 0 || text_ident(b, t->cols[i].name, e) < 0)) return -1;
+        if (t->cols[i].generated == NULL && (buf_adds(b, n++ == 0 ? " (" : ", ", e) < 0 || text_ident(b, t->cols[i].name, e) < 0))
+            return -1;
     return buf_adds(b, ") TO STDOUT", e);
 }
 
@@ -234,7 +246,8 @@ static int copy_end(struct reader *r, struct err *e) {
     while ((q = PQgetResult(r->c)) != NULL) {
         if (PQresultStatus(q) != PGRES_COMMAND_OK && rc == 0) rc = pg_err(e, r->c, q, "cannot copy");
         else if (rc == 0 && strtoull(PQcmdTuples(q), &end, 10) != r->rows)
-            rc = err_set_class(e, ERR_RETRY, CODE_SERVER, "the server says that it sent %s rows, and %llu came", PQcmdTuples(q), (unsigned long long)r->rows);
+            rc = err_set_class(e, ERR_RETRY, CODE_SERVER, "the server says that it sent %s rows, and %llu came", PQcmdTuples(q),
+                               (unsigned long long)r->rows);
         PQclear(q);
     }
     return rc;

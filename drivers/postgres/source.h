@@ -20,7 +20,8 @@ struct pg_facts {
 };
 int source_facts(struct source *s, struct pg_facts *f, struct err *e);                  /* source.c */
 
-/* Does the filter let the table through? A partition follows its root too: by its own name or the root's, and out when either is excluded. */
+/* Does the filter let the table through? A partition follows its root too: by its own name or the root's, and out when either is excluded.
+ */
 bool source_wants(const struct source *s, const char *ns, const char *name, const char *root_ns, const char *root_name);
 
 /* survey.c */
@@ -61,14 +62,16 @@ int source_reader_estimate(struct reader *r, const struct shape *t, int64_t *row
 void source_reader_close(struct reader *r);
 
 /* stream.c */
-int source_stream_open(struct source *s, const struct pos *from, struct shape *const *known, size_t nknown, struct stream **st, struct err *e);
+int source_stream_open(struct source *s, const struct pos *from, struct shape *const *known, size_t nknown, struct stream **st,
+                       struct err *e);
 int source_stream_next(struct stream *st, struct batch *b, size_t max_bytes, int64_t wait_us, struct pos *seen, struct err *e);
 int source_stream_ack(struct stream *st, const struct pos *p, struct err *e);
 int source_stream_sequences(struct stream *st, struct arena *a, struct object **o, size_t *n, struct err *e);
 int source_stream_uncaptured(struct stream *st, struct arena *a, const char ***lines, size_t *n, struct err *e);
 void source_stream_close(struct stream *st);
 
-/* conn.c: a statement that may wait long: ends early with CODE_INTERRUPTED when a stop is asked; says `waiting` in the log after five seconds. */
+/* conn.c: a statement that may wait long: ends early with CODE_INTERRUPTED when a stop is asked; says `waiting` in the log after five
+ * seconds. */
 int pg_exec_wait(PGconn *c, const char *sql, const char *what, const char *waiting, PGresult **r, struct err *e);
 
 #endif

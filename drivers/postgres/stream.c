@@ -1,14 +1,17 @@
 /* The log of a PostgreSQL source: a walsender's messages become batches of changes.
  *
  * DESIGN
- * 1. The server is told only what was acknowledged: every status message carries `acked`, which starts at the durable position the stream was opened with and
- *    moves by stream_ack alone.
- * 2. A status message goes out at least every FEEDBACK_US while the caller calls, and on every entry when one is due. We ask the server for a
- *    wal_sender_timeout of 120 s, so a caller may be away for up to 100 s between two calls; after that the server may drop the connection (ERR_RETRY: nothing is lost).
+ * 1. The server is told only what was acknowledged: every status message carries `acked`, which starts at the durable position the stream
+ *    was opened with and moves by stream_ack alone.
+ * 2. A status message goes out at least every FEEDBACK_US while the caller calls, and on every entry when one is due. We ask the server
+ *    for a wal_sender_timeout of 120 s, so a caller may be away for up to 100 s between two calls; after that the server may drop the
+ *    connection (ERR_RETRY: nothing is lost).
  * 3. A transaction is ours when its commit record begins at or after `from`; a commit's position is its end.
- * 4. `seen` moves to a keepalive's position only between transactions, when every message before it was delivered: it is never past an undelivered commit.
- * 5. A table's shape may change without a row behind it, and then no message tells. A survey of all shapes, read at a known end of the log, is compared
- *    with those in force where the log passes that end: every change committed before it was delivered, so what differs changed without rows.
+ * 4. `seen` moves to a keepalive's position only between transactions, when every message before it was delivered: it is never past an
+ *    undelivered commit.
+ * 5. A table's shape may change without a row behind it, and then no message tells. A survey of all shapes, read at a known end of the
+ *    log, is compared with those in force where the log passes that end: every change committed before it was delivered, so what differs
+ *    changed without rows.
  * 6. One copy of each message, into the batch's arena; values point into it. */
 #include <poll.h>
 #include <stdio.h>
@@ -89,11 +92,13 @@ static int feed(struct stream *st, bool ask, struct err *e) {
 
 static int feed_due(struct stream *st, struct err *e) {
     int64_t since = clock_mono_us() - st->fed_us;
-    if (st->reply_due || since >= FEEDBACK_US || (st->told != st->acked && since >= INT64_C(1000000))) return feed(st, since >= FEEDBACK_US, e);
+    if (st->reply_due || since >= FEEDBACK_US || (st->told != st->acked && since >= INT64_C(1000000)))
+        return feed(st, since >= FEEDBACK_US, e);
     return 0;
 }
 
-int source_stream_open(struct source *s, const struct pos *from, struct shape *const *known, size_t nknown, struct stream **out, struct err *e) {
+int source_stream_open(struct source *s, const struct pos *from, struct shape *const *known, size_t nknown, struct stream **out,
+                       struct err *e) {
     char sql[512], at[32];
     uint64_t confirmed;
     *out = NULL;
@@ -104,13 +109,14 @@ int source_stream_open(struct source *s, const struct pos *from, struct shape *c
         err_set(e, CODE_INTERNAL, "'%s' is no position of PostgreSQL", from->token);
         goto fail;
     }
-    if (rels_init(&st->rels, s, known, nknown, e) < 0 || publication_check(s, known, nknown, e) < 0 || slot_confirmed(s, &confirmed, e) < 0 ||
-        pg_connect(s->o.dsn, PG_REPLICATION, &st->c, e) < 0) goto fail;
+    if (rels_init(&st->rels, s, known, nknown, e) < 0 || publication_check(s, known, nknown, e) < 0 ||
+        slot_confirmed(s, &confirmed, e) < 0 || pg_connect(s->o.dsn, PG_REPLICATION, &st->c, e) < 0)
+        goto fail;
     st->seen = st->from;
     st->acked = st->told = confirmed > st->from ? confirmed : st->from; /* never tell the server less than it has */
     pos_lsn_format(st->from, at);
-    snprintf(sql, sizeof sql, "START_REPLICATION SLOT \"%s\" LOGICAL %s (proto_version '%s', publication_names '\"%s\"')", s->o.slot_name, at,
-             pg_version(st->c) >= 140000 ? "2" : "1", s->o.slot_name);
+    snprintf(sql, sizeof sql, "START_REPLICATION SLOT \"%s\" LOGICAL %s (proto_version '%s', publication_names '\"%s\"')", s->o.slot_name,
+             at, pg_version(st->c) >= 140000 ? "2" : "1", s->o.slot_name);
     PGresult *r = PQexec(st->c, sql);
     if (PQresultStatus(r) != PGRES_COPY_BOTH) {
         stream_lost(st, r, e);
@@ -172,9 +178,12 @@ int source_stream_ack(struct stream *st, const struct pos *p, struct err *e) {
 /* ---- changes --------------------------------------------------------------------------------------------------------- */
 
 /* A tuple as a row of the shape. key_only: columns outside the identity were not sent. */
-static int to_row(const struct rel *r, struct value *tuple, uint16_t n, bool key_only, struct arena *a, const struct value **out, struct err *e) {
+static int to_row(const struct rel *r, struct value *tuple, uint16_t n, bool key_only, struct arena *a, const struct value **out,
+                  struct err *e) {
     const struct shape *s = r->shape;
-    if (n != r->nmsg) return err_set_class(e, ERR_RETRY, CODE_SERVER, "a row of '%s.%s' has %u columns, and %u were announced", s->ns, s->name, (unsigned)n, (unsigned)r->nmsg);
+    if (n != r->nmsg)
+        return err_set_class(e, ERR_RETRY, CODE_SERVER, "a row of '%s.%s' has %u columns, and %u were announced", s->ns, s->name,
+                             (unsigned)n, (unsigned)r->nmsg);
     struct value *row = tuple;
     if (r->map != NULL) {
         if ((row = arena_alloc(a, (s->ncols + 1u) * sizeof *row, e)) == NULL) return -1;
@@ -198,7 +207,8 @@ static int on_row(struct stream *st, const struct pgo_msg *m, struct batch *b, s
     struct rel *r;
     if (take_rel(st, m->relid, &r, e) < 0) return -1;
     if (!r->known) return 0;
-    struct change c = {.op = m->tag == 'I' ? CHANGE_INSERT : m->tag == 'U' ? CHANGE_UPDATE : CHANGE_DELETE, .shape = r->shape, .table = r->shape->table};
+    struct change c = {.op = m->tag == 'I' ? CHANGE_INSERT : m->tag == 'U' ? CHANGE_UPDATE : CHANGE_DELETE,
+                       .shape = r->shape, .table = r->shape->table};
     if (m->new_row != NULL && to_row(r, m->new_row, m->nnew, false, b->arena, &c.after, e) < 0) return -1;
     if (m->old_row != NULL) {
         c.before_image = m->old_kind == 'O' ? IMAGE_FULL : IMAGE_KEY;
@@ -450,23 +460,35 @@ int source_stream_uncaptured(struct stream *st, struct arena *a, const char ***o
     for (int i = 0; i < PQntuples(tables); i++) {
         const char *ns = pg_text(tables, i, NS), *name = pg_text(tables, i, NAME);
         struct rel *r = rels_find(&st->rels, (uint32_t)pg_i64(tables, i, OID));
-        if ((r != NULL && r->known) || pg_text(tables, i, KIND)[0] != 'r' || pg_text(tables, i, PERSISTENCE)[0] != 'p' || !pg_null(tables, i, EXTENSION) ||
-            !source_wants(st->s, ns, name, pg_text(tables, i, ROOT_NS), pg_text(tables, i, ROOT_NAME))) continue;
+        if ((r != NULL && r->known) || pg_text(tables, i, KIND)[0] != 'r' || pg_text(tables, i, PERSISTENCE)[0] != 'p' ||
+            !pg_null(tables, i, EXTENSION) || !source_wants(st->s, ns, name, pg_text(tables, i, ROOT_NS), pg_text(tables, i, ROOT_NAME)))
+            continue;
         if (!oid_in(published, pg_i64(tables, i, OID), &row)) {
-            if (line_add(&l, arena_printf(a, e, "%s.%s: not in the publication, so its rows are not in the chain", ns, name), e) < 0) goto out;
+            if (line_add(&l, arena_printf(a, e, "%s.%s: not in the publication, so its rows are not in the chain", ns, name), e) < 0)
+                goto out;
         } else if (r != NULL) {
-            if (line_add(&l, arena_printf(a, e, "%s.%s: published, but the chain does not hold its earlier rows", ns, name), e) < 0) goto out;
+            if (line_add(&l, arena_printf(a, e, "%s.%s: published, but the chain does not hold its earlier rows", ns, name), e) < 0)
+                goto out;
         } else if (pg_i64(published, row, 4) > 0) {
-            if (line_add(&l, arena_printf(a, e, "%s.%s: published, and none of its rows has come: those from before are not in the chain", ns, name), e) < 0) goto out;
+            if (line_add(
+                    &l,
+                    arena_printf(a, e, "%s.%s: published, and none of its rows has come: those from before are not in the chain", ns, name),
+                    e) < 0)
+                goto out;
         }
     }
     for (size_t i = 0; i < st->rels.n; i++) {
         const struct rel *r = &st->rels.v[i];
         if (r->known && oid_in(gone, r->oid, &row) &&
-            line_add(&l, arena_printf(a, e, "%s: dropped on the source; the chain goes on holding its rows", shape_label(r->shape, label)), e) < 0) goto out;
+            line_add(&l, arena_printf(a, e, "%s: dropped on the source; the chain goes on holding its rows", shape_label(r->shape, label)),
+                     e) < 0)
+            goto out;
     }
     for (int i = 0; i < PQntuples(blind); i++)
-        if (line_add(&l, arena_printf(a, e, "%s.%s: lost its replica identity, so the application's updates and deletes fail", pg_text(blind, i, 0), pg_text(blind, i, 1)), e) < 0)
+        if (line_add(&l,
+                     arena_printf(a, e, "%s.%s: lost its replica identity, so the application's updates and deletes fail",
+                                  pg_text(blind, i, 0), pg_text(blind, i, 1)),
+                     e) < 0)
             goto out;
     *out = l.v;
     *n = l.n;

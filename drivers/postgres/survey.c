@@ -1,8 +1,8 @@
 /* A survey: the shapes of all published tables, and an end of the log by which every change of a shape that it shows was committed.
  *
  * DESIGN
- * 1. The shapes are read first, then the place up to which the log was filled; the end is given only once the log is flushed past that place. So every
- *    DDL that the survey shows lies before the end, also one of a session that does not wait for its commit.
+ * 1. The shapes are read first, then the place up to which the log was filled; the end is given only once the log is flushed past that
+ *    place. So every DDL that the survey shows lies before the end, also one of a session that does not wait for its commit.
  * 2. Where the log does not get there in WAIT_US, there is an end and no survey: nothing is claimed. */
 #include <stdio.h>
 #include <string.h>
@@ -47,7 +47,8 @@ int survey_take(struct source *s, char end[32], struct err *e) {
     survey_free(&s->survey);
     if (s->o.slot_name == NULL) return pg_scalar(s->c, embed_sql("postgres/source_end"), 0, NULL, "read the log's end", end, 32, NULL, e);
     if (source_facts(s, &f, e) < 0) return -1;
-    if (f.recovery || !f.publication_there) return pg_scalar(s->c, embed_sql("postgres/source_end"), 0, NULL, "read the log's end", end, 32, NULL, e);
+    if (f.recovery || !f.publication_there)
+        return pg_scalar(s->c, embed_sql("postgres/source_end"), 0, NULL, "read the log's end", end, 32, NULL, e);
     if (read_shapes(s, &s->survey, e) < 0) goto fail;
     for (int64_t until = clock_mono_us() + WAIT_US;;) {
         if (pg_query(s->c, embed_sql("postgres/survey_ends"), 1, p, "read the log's end", &r, e) < 0) goto fail;

@@ -40,7 +40,8 @@ static void serve(int listener, enum role role) {
     PUT(fd, 'S', "server_version\00015.4\0");
     PUT(fd, 'Z', "I");
     while ((n = read(fd, in, sizeof in)) > 0 && in[0] == 'Q') {
-        if (memmem(in, (size_t)n, "IDENTIFY_SYSTEM", 15) != NULL) PUT(fd, 'E', "SERROR\0VERROR\0C42601\0Msyntax error at or near \"IDENTIFY_SYSTEM\"\0\0");
+        if (memmem(in, (size_t)n, "IDENTIFY_SYSTEM", 15) != NULL)
+            PUT(fd, 'E', "SERROR\0VERROR\0C42601\0Msyntax error at or near \"IDENTIFY_SYSTEM\"\0\0");
         else {
             PUT(fd, 'T', "\0\1x\0\0\0\0\0\0\0\0\0\0\31\377\377\377\377\377\377\0\0");
             PUT(fd, 'C', "SELECT 0\0");
@@ -72,10 +73,13 @@ static int try_connect(enum role role, const char *more, struct err *e) {
 
 int main(void) {
     struct err e = {0};
-    ok(try_connect(POOLER_STRIPS, "", &e) == -1 && e.code == CODE_POOLER && e.class == ERR_REFUSE && strstr(e.msg, "syntax error") == NULL, "a pooler that drops replication=database: %s", e.msg);
+    ok(try_connect(POOLER_STRIPS, "", &e) == -1 && e.code == CODE_POOLER && e.class == ERR_REFUSE && strstr(e.msg, "syntax error") == NULL,
+       "a pooler that drops replication=database: %s", e.msg);
     ok(try_connect(POOLER_REFUSES, "", &e) == -1 && e.code == CODE_POOLER && e.hint[0] != 0, "one that refuses it: %s", e.msg);
-    ok(try_connect(BREAKS_OFF, "", &e) == -1 && e.code == CODE_UNREACHABLE && e.class == ERR_RETRY && strstr(e.msg, "topsecret") == NULL, "a server that breaks off: %s", e.msg);
+    ok(try_connect(BREAKS_OFF, "", &e) == -1 && e.code == CODE_UNREACHABLE && e.class == ERR_RETRY && strstr(e.msg, "topsecret") == NULL,
+       "a server that breaks off: %s", e.msg);
     int64_t t = clock_mono_us();
-    ok(try_connect(SILENT, "connect_timeout=1", &e) == -1 && e.code == CODE_UNREACHABLE && clock_mono_us() - t < INT64_C(5000000), "a silent one is given up in time: %s", e.msg);
+    ok(try_connect(SILENT, "connect_timeout=1", &e) == -1 && e.code == CODE_UNREACHABLE && clock_mono_us() - t < INT64_C(5000000),
+       "a silent one is given up in time: %s", e.msg);
     return done_testing();
 }

@@ -34,7 +34,8 @@ int main(void) {
     bad("host=db port=abc", NULL);
     struct err e = {0};
     PGconn *c;
-    ok(pg_connect("host=127.0.0.1 port=1 user=app password=topsecret dbname=shop", PG_SQL, &c, &e) == -1 && e.class == ERR_RETRY && e.code == CODE_UNREACHABLE,
+    ok(pg_connect("host=127.0.0.1 port=1 user=app password=topsecret dbname=shop", PG_SQL, &c, &e) == -1 && e.class == ERR_RETRY &&
+           e.code == CODE_UNREACHABLE,
        "a server that is not there may come back");
     ok(strstr(e.msg, "topsecret") == NULL, "and the password is not shown: %s", e.msg);
     return done_testing();

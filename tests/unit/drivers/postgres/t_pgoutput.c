@@ -11,7 +11,12 @@ static void u16(struct msg *m, unsigned v) { u8(m, v >> 8 & 255); u8(m, v & 255)
 static void u32(struct msg *m, unsigned v) { u16(m, v >> 16); u16(m, v & 0xffff); }
 static void u64(struct msg *m, unsigned long long v) { u32(m, (unsigned)(v >> 32)); u32(m, (unsigned)v); }
 static void str(struct msg *m, const char *s) { memcpy(m->b + m->n, s, strlen(s) + 1); m->n += strlen(s) + 1; }
-static void text(struct msg *m, const char *s) { u8(m, 't'); u32(m, (unsigned)strlen(s)); memcpy(m->b + m->n, s, strlen(s)); m->n += strlen(s); }
+static void text(struct msg *m, const char *s) {
+    u8(m, 't');
+    u32(m, (unsigned)strlen(s));
+    memcpy(m->b + m->n, s, strlen(s));
+    m->n += strlen(s);
+}
 
 static struct arena *arena;
 
@@ -67,14 +72,16 @@ static void relation(void) {
     ok(decode(&r, r.n, &m, &e) == 0 && m.tag == 'R' && m.relid == 16385 && m.replident == 'd' && m.ncols == 2, "relation");
     is_str(m.ns, "public", "relation: namespace");
     is_str(m.cols[1].name, "na\tme", "relation: a column's name");
-    ok(m.cols[0].key && !m.cols[1].key && m.cols[0].type == 23 && m.cols[0].typmod == -1 && m.cols[1].typmod == 24, "relation: key, types, typmods");
+    ok(m.cols[0].key && !m.cols[1].key && m.cols[0].type == 23 && m.cols[0].typmod == -1 && m.cols[1].typmod == 24,
+       "relation: key, types, typmods");
     cut_everywhere("relation, cut", &r);
     struct msg hostile = r;
     hostile.b[15] = 0xff, hostile.b[16] = 0xff; /* 65,535 columns */
     ok(decode(&hostile, hostile.n, &m, &e) == -1 && e.class == ERR_RETRY, "relation: more columns than bytes");
     struct msg empty = {.n = 0};
     u8(&empty, 'R'), u32(&empty, 1), str(&empty, ""), str(&empty, "x"), u8(&empty, 'f'), u16(&empty, 0);
-    ok(decode(&empty, empty.n, &m, &e) == 0 && strcmp(m.ns, "pg_catalog") == 0 && m.ncols == 0, "relation without columns, in the catalogue's namespace");
+    ok(decode(&empty, empty.n, &m, &e) == 0 && strcmp(m.ns, "pg_catalog") == 0 && m.ncols == 0,
+       "relation without columns, in the catalogue's namespace");
 }
 
 static void rows(void) {
@@ -88,7 +95,9 @@ static void rows(void) {
     ok(m.new_row[3].kind == VALUE_TEXT && m.new_row[3].len == 0, "insert: an empty text is not NULL");
     cut_everywhere("insert, cut", &i);
     u8(&u, 'U'), u32(&u, 7), u8(&u, 'K'), u16(&u, 2), text(&u, "1"), u8(&u, 'n'), u8(&u, 'N'), u16(&u, 2), text(&u, "2"), u8(&u, 'u');
-    ok(decode(&u, u.n, &m, &e) == 0 && m.tag == 'U' && m.old_kind == 'K' && m.nold == 2 && m.nnew == 2 && m.new_row[1].kind == VALUE_UNCHANGED, "update with the old key");
+    ok(decode(&u, u.n, &m, &e) == 0 && m.tag == 'U' && m.old_kind == 'K' && m.nold == 2 && m.nnew == 2 &&
+           m.new_row[1].kind == VALUE_UNCHANGED,
+       "update with the old key");
     cut_everywhere("update, cut", &u);
     u.b[5] = 'O';
     ok(decode(&u, u.n, &m, &e) == 0 && m.old_kind == 'O', "update with the whole old row");
@@ -127,7 +136,8 @@ static void others(void) {
     struct pgo_msg m;
     struct err e = {0};
     u8(&t, 'T'), u32(&t, 2), u8(&t, 3), u32(&t, 11), u32(&t, 12);
-    ok(decode(&t, t.n, &m, &e) == 0 && m.tag == 'T' && m.nrels == 2 && m.rels[1] == 12 && m.cascade && m.restart, "truncate with both flags");
+    ok(decode(&t, t.n, &m, &e) == 0 && m.tag == 'T' && m.nrels == 2 && m.rels[1] == 12 && m.cascade && m.restart,
+       "truncate with both flags");
     cut_everywhere("truncate, cut", &t);
     u8(&o, 'O'), u64(&o, 5), str(&o, "origin");
     ok(decode(&o, o.n, &m, &e) == 0 && m.tag == 0, "an origin says nothing");
@@ -148,7 +158,8 @@ static void mangled(void) {
     struct pgo_msg m;
     struct err e = {0};
     unsigned seed = 20261130, crashes = 0;
-    u8(&r, 'U'), u32(&r, 7), u8(&r, 'O'), u16(&r, 3), text(&r, "one"), u8(&r, 'n'), text(&r, "three"), u8(&r, 'N'), u16(&r, 3), text(&r, "1"), u8(&r, 'u'), text(&r, "3");
+    u8(&r, 'U'), u32(&r, 7), u8(&r, 'O'), u16(&r, 3), text(&r, "one"), u8(&r, 'n'), text(&r, "three"), u8(&r, 'N'), u16(&r, 3),
+        text(&r, "1"), u8(&r, 'u'), text(&r, "3");
     for (int k = 0; k < 20000; k++) {
         struct msg x = r;
         for (int f = 0; f < 3; f++) {

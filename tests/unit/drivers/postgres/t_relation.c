@@ -28,14 +28,20 @@ static void make(struct made *m, const char *name, const char *spec) {
         bool dropped = strcmp(col, "-") == 0;
         m->v[m->cols.n++] = (struct pg_col){num, dropped ? 0 : type_of(native), -1, dropped, false, strcmp(native, "ancient") == 0};
         if (dropped) continue;
-        c[m->s->ncols] = (struct column){.name = arena_copy(m->s->arena, col, strlen(col), &e), .native = arena_copy(m->s->arena, native, strlen(native), &e), .id = num,
-                                         .type = LT_TEXT, .precision = -1, .scale = -1, .length = -1};
+        c[m->s->ncols] = (struct column){.name = arena_copy(m->s->arena, col, strlen(col), &e),
+                                         .native = arena_copy(m->s->arena, native, strlen(native), &e),
+                                         .id = num,
+                                         .type = LT_TEXT,
+                                         .precision = -1,
+                                         .scale = -1,
+                                         .length = -1};
         m->s->ncols++;
     }
     static const uint16_t first[1] = {0};
     static const enum equality eq[1] = {EQ_BYTES};
     struct key *k = arena_zalloc(m->s->arena, sizeof *k, &e);
-    *k = (struct key){.name = "pk", .def = "PRIMARY KEY (id)", .kind = KEY_PRIMARY, .ncols = 1, .cols = first, .equality = eq, .constraint = true};
+    *k = (struct key){
+        .name = "pk", .def = "PRIMARY KEY (id)", .kind = KEY_PRIMARY, .ncols = 1, .cols = first, .equality = eq, .constraint = true};
     m->s->cols = c;
     m->s->keys = k;
     m->s->nkeys = 1;
@@ -72,26 +78,39 @@ int main(void) {
     is_int(decide("id:1:int4 a:2:text", "id:1:int4", "id:1:int4 -:2:x", "t", &h), ANNOUNCED_NOW, "a column was dropped");
     is_int(decide("id:1:int4 a:2:text", "id:1:int4 b:2:text", "id:1:int4 b:2:text", "t", &h), ANNOUNCED_NOW, "a column was renamed");
     is_int(decide("id:1:int4 a:2:text", "id:1:int4 a:2:numeric", "id:1:int4 a:2:numeric", "t", &h), ANNOUNCED_NOW, "a column was retyped");
-    is_int(decide("id:1:int4 a:2:text b:3:text", "id:1:int4 b:2:text a:3:text", "id:1:int4 b:2:text a:3:text", "t", &h), ANNOUNCED_NOW, "two names were swapped");
+    is_int(decide("id:1:int4 a:2:text b:3:text", "id:1:int4 b:2:text a:3:text", "id:1:int4 b:2:text a:3:text", "t", &h), ANNOUNCED_NOW,
+           "two names were swapped");
     is_int(decide(NULL, "id:1:int4 a:2:text", "id:1:int4 a:2:text", "t", &h), ANNOUNCED_NOW, "a table that was not known");
 
     is_int(decide("id:1:int4", "id:1:int4", "id:1:int4 a:2:text", "t", &h), ANNOUNCED_SAME, "rows from before a column was added");
-    is_int(decide("id:1:int4 a:2:text", "id:1:int4 a:2:text", "id:1:int4 -:2:x", "t", &h), ANNOUNCED_SAME, "rows from before a column was dropped");
+    is_int(decide("id:1:int4 a:2:text", "id:1:int4 a:2:text", "id:1:int4 -:2:x", "t", &h), ANNOUNCED_SAME,
+           "rows from before a column was dropped");
     is_int(decide("id:1:int4 a:2:text", "id:1:int4 a:2:text", NULL, "t", &h), ANNOUNCED_SAME, "rows from before the table was dropped");
 
-    is_int(decide("id:1:int4", "id:1:int4 a:2:text", "id:1:int4 a:2:text b:3:int4", "t", &h), ANNOUNCED_BETWEEN, "rows from between two added columns");
+    is_int(decide("id:1:int4", "id:1:int4 a:2:text", "id:1:int4 a:2:text b:3:int4", "t", &h), ANNOUNCED_BETWEEN,
+           "rows from between two added columns");
     is_int(h, 2, "have the catalogue's first two");
-    is_int(decide("id:1:int4", "id:1:int4 a:2:text", "id:1:int4 b:2:text a:3:text", "t", &h), ANNOUNCED_UNKNOWN, "unless the first of them has another name now");
+    is_int(decide("id:1:int4", "id:1:int4 a:2:text", "id:1:int4 b:2:text a:3:text", "t", &h), ANNOUNCED_UNKNOWN,
+           "unless the first of them has another name now");
     is_int(decide("id:1:int4", "id:1:int4 a:2:text", "id:1:int4 a:2:int4 b:3:int4", "t", &h), ANNOUNCED_UNKNOWN, "or another type");
-    is_int(decide("id:1:int4", "id:1:int4 a:2:text", "id:1:int4 -:2:x a:3:text b:4:text", "t", &h), ANNOUNCED_UNKNOWN, "or a column came and went");
-    is_int(decide("id:1:int4", "id:1:int4 a:3:text", "id:1:int4 -:2:ancient a:3:text b:4:text", "t", &h), ANNOUNCED_BETWEEN, "but not when it went before all the log we read");
-    is_int(decide("id:1:int4 a:2:text b:3:text", "id:1:int4 b:3:text", "id:1:int4 -:2:x -:3:x c:4:text", "t", &h), ANNOUNCED_UNKNOWN, "rows from between two drops");
+    is_int(decide("id:1:int4", "id:1:int4 a:2:text", "id:1:int4 -:2:x a:3:text b:4:text", "t", &h), ANNOUNCED_UNKNOWN,
+           "or a column came and went");
+    is_int(decide("id:1:int4", "id:1:int4 a:3:text", "id:1:int4 -:2:ancient a:3:text b:4:text", "t", &h), ANNOUNCED_BETWEEN,
+           "but not when it went before all the log we read");
+    is_int(decide("id:1:int4 a:2:text b:3:text", "id:1:int4 b:3:text", "id:1:int4 -:2:x -:3:x c:4:text", "t", &h), ANNOUNCED_UNKNOWN,
+           "rows from between two drops");
 
-    is_int(decide("id:1:int4 a:2:text", "id:1:int4 a:2:text", "id:1:int4 -:2:x a:3:text", "t", &h), ANNOUNCED_UNKNOWN, "a column dropped and made anew: which of the two?");
-    is_int(decide("id:1:int4 a:2:text", "id:1:int4 a:3:int4", "id:1:int4 -:2:x a:3:int4", "t", &h), ANNOUNCED_UNKNOWN, "with another type too: it may have been retyped first");
-    is_int(decide("id:1:int4", "id:1:int4 a:3:text", "id:1:int4 -:2:x a:3:text", "t", &h), ANNOUNCED_UNKNOWN, "added, dropped, added: which of the two?");
-    is_int(decide("id:1:int4", "id:1:int4 a:3:text", "id:1:int4 -:2:ancient a:3:text", "t", &h), ANNOUNCED_NOW, "but a hole from before the log is only a hole");
-    is_int(decide("id:1:int4 a:2:text", "id:1:int4 a:2:text", "id:1:int4 a:2:text", "u", &h), ANNOUNCED_UNKNOWN, "a name that is neither of the two");
-    is_int(decide("id:1:int4 a:2:text", "id:1:int4 x:2:numeric", NULL, "t", &h), ANNOUNCED_UNKNOWN, "an unknown shape of a table that is gone");
+    is_int(decide("id:1:int4 a:2:text", "id:1:int4 a:2:text", "id:1:int4 -:2:x a:3:text", "t", &h), ANNOUNCED_UNKNOWN,
+           "a column dropped and made anew: which of the two?");
+    is_int(decide("id:1:int4 a:2:text", "id:1:int4 a:3:int4", "id:1:int4 -:2:x a:3:int4", "t", &h), ANNOUNCED_UNKNOWN,
+           "with another type too: it may have been retyped first");
+    is_int(decide("id:1:int4", "id:1:int4 a:3:text", "id:1:int4 -:2:x a:3:text", "t", &h), ANNOUNCED_UNKNOWN,
+           "added, dropped, added: which of the two?");
+    is_int(decide("id:1:int4", "id:1:int4 a:3:text", "id:1:int4 -:2:ancient a:3:text", "t", &h), ANNOUNCED_NOW,
+           "but a hole from before the log is only a hole");
+    is_int(decide("id:1:int4 a:2:text", "id:1:int4 a:2:text", "id:1:int4 a:2:text", "u", &h), ANNOUNCED_UNKNOWN,
+           "a name that is neither of the two");
+    is_int(decide("id:1:int4 a:2:text", "id:1:int4 x:2:numeric", NULL, "t", &h), ANNOUNCED_UNKNOWN,
+           "an unknown shape of a table that is gone");
     return done_testing();
 }
