@@ -392,7 +392,8 @@ static void src_put(struct sop o) {
     case CHANGE_DELETE: if ((at = ftable_at(t, &o.before, t->key < 0)) >= 0) t->rows[at] = t->rows[--t->n]; break;
     case CHANGE_TRUNCATE: t->n = 0; break;
     case SRC_SHAPE:
-        if (!o.from) fdb_add(&src.now, o.to, "public", o.to->name);
+        if (!o.to) t->there = false, t->n = 0;
+        else if (!o.from) fdb_add(&src.now, o.to, "public", o.to->name);
         else ftable_shape(t, o.to, "public", o.to->name);
         break;
     default: break;
@@ -487,13 +488,17 @@ static int src_link(struct chain *c, uint64_t from, uint64_t to) {
         default:
             ch = (struct change){.op = (uint8_t)s->op, .shape = *sh, .table = (*sh)->table};
             if (s->op != CHANGE_DELETE) ch.after = src_values(a, *sh, &s->after);
-            if (s->op == CHANGE_DELETE || (s->op == CHANGE_UPDATE && (*sh)->identity < 0)) {
+            if (s->op == CHANGE_DELETE || (s->op == CHANGE_UPDATE && ((*sh)->identity < 0 || strcmp(s->before.v[0], s->after.v[0]) != 0))) {
                 ch.before = src_values(a, *sh, &s->before);
                 ch.before_image = IMAGE_FULL;
             }
         }
         if (link_put(l, &ch, E) < 0) { link_abort(l); arena_free(a); return -1; }
         if (s->op == SRC_SHAPE) {
+            if (!s->to) {
+                *sh = NULL;
+                continue;
+            }
             ((struct shape *)(uintptr_t)s->to)->table = ch.table;
             for (int k = 0; k < 16 && !sh; k++)
                 if (!cur[k]) sh = &cur[k];
@@ -541,7 +546,7 @@ out:
 }
 
 /* The log of these tests: small transactions, one far larger than a window, shape changes, duplicates without a key, truncate. Positions in tens. */
-static uint64_t big_from, big_to, shape_at_pos, new_at_pos;
+static uint64_t big_from, big_to, shape_at_pos, new_at_pos, dropped_at_pos;
 static void src_make(void) {
     memset(&src, 0, sizeof src);
     src.pos = 100;
@@ -582,6 +587,17 @@ static void src_make(void) {
     src_commit();
     src_put((struct sop){.op = SRC_SHAPE, .table = "a", .from = wide, .to = renamed});
     src_update("a2", 3, "renamed");
+    src_commit();
+    src_put((struct sop){.op = SRC_SHAPE, .table = "c", .from = c});
+    src_put((struct sop){.op = SRC_SHAPE, .table = "b", .from = src.shapes[1]});
+    src_commit();
+    dropped_at_pos = src.pos;
+    struct shape *again = src_keep(fk_shape("c", false, 3, NULL)); /* another table of that name */
+    src_put((struct sop){.op = SRC_SHAPE, .table = "c", .to = again});
+    for (int i = 0; i < 6; i++) src_insert("c", 3, "again");
+    src_commit();
+    src_put((struct sop){.op = SRC_SHAPE, .table = "b", .to = src_keep(fk_shape("b", true, 3, NULL))});
+    for (int i = 0; i < 6; i++) src_insert("b", i, "again");
     src_commit();
 }
 static void src_free(void) {

@@ -225,6 +225,7 @@ int main(void) {
     ends[nends++] = 160;
     ends[nends++] = shape_at_pos + 20;
     ends[nends++] = new_at_pos;
+    ends[nends++] = dropped_at_pos;
     ends[nends++] = src.pos;
     for (int i = 0; i < nends; from = ends[i++])
         if (src_link(c, from, ends[i]) < 0) { printf("Bail out! link: %s\n", fx_err.msg); return 1; }
