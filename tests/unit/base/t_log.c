@@ -167,7 +167,7 @@ static void *writer(void *arg) {
 
 static void threads_do_not_mix(void) {
     pthread_t t[4];
-    char name[4][8];
+    char name[4][16];
     int lines = 0, bad = 0;
     log_setup(LOG_JSON, LOG_INFO);
     catch_begin();
