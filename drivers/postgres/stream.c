@@ -245,13 +245,17 @@ static int on_truncate(struct stream *st, const struct pgo_msg *m, struct batch 
     return 0;
 }
 
+static void set_pos(struct pos *p, uint64_t lsn) {
+    memcpy(p->engine, "postgres", sizeof "postgres");
+    pos_lsn_format(lsn, p->token);
+}
+
 static int add_commit(uint64_t lsn, int64_t time_us, struct batch *b, struct err *e) {
     struct change *c = batch_add(b, e);
     if (c == NULL || (c->pos = arena_alloc(b->arena, sizeof *c->pos, e)) == NULL) return -1;
     c->op = CHANGE_COMMIT;
     c->time_us = time_us;
-    strcpy(c->pos->engine, "postgres");
-    pos_lsn_format(lsn, c->pos->token);
+    set_pos(c->pos, lsn);
     b->ends_at_commit = true;
     return 0;
 }
@@ -394,10 +398,7 @@ int source_stream_next(struct stream *st, struct batch *b, size_t max_bytes, int
     }
     rc = 0;
 out:
-    if (rc == 0 && seen != NULL) {
-        strcpy(seen->engine, "postgres");
-        pos_lsn_format(st->seen, seen->token);
-    }
+    if (rc == 0 && seen != NULL) set_pos(seen, st->seen);
     return rc;
 }
 
