@@ -16,6 +16,8 @@ broker_ok() { broker "$@"; [ "$rc" = 0 ] || { say_run "broker $*"; return 1; }; 
 broker_ends() { local want=$1 text=$2 stream=$3 target=$4; shift 4; ends "$want" "$text" $B --stream-id "$stream" --target "$target" "$@"; }
 restore_to() { done_ok restore --from-dir "$C" --target-driver sqlite --target "$1" --format json; }
 at() { q "$1" "select link_id from sluice_cdc_state where stream_id = '$2'"; }
+epoch() { q "$T/a.db" "select epoch from sluice_cdc_state where stream_id = '$1'"; }
+raised() { [ "$(epoch "$1")" -gt "$(cat "$T/epoch")" ]; } # the broker that was spawned has taken the stream over
 tip() { cat "$T"/id? | tail -1; }
 reached() { wait_for 20 "[ \"\$(at $1 $2)\" = $3 ]" || { at "$1" "$2"; echo "never reached $3"; return 1; }; }
 
@@ -88,10 +90,9 @@ test_it 'two brokers on one stream: 75 under one control DB' '
     stop_of run2; gone run2 0'
 
 test_it 'two brokers on one stream: the older one ends with 3 by the target'\''s epoch under two control DBs' '
-    spawn run3 $B --stream-id a --target $T/a.db
+    epoch a >$T/epoch; spawn run3 $B --stream-id a --target $T/a.db
     wait_for 10 "[ \"\$(q $SLUICE_CONTROL \"select owner_pid from entity where name = '\''a'\''\")\" = \$(cat $T/run3.pid) ]"
-    e=$(q $T/a.db "select epoch from sluice_cdc_state where stream_id = '\''a'\''")
-    wait_for 10 "[ \$(q $T/a.db \"select epoch from sluice_cdc_state where stream_id = '\''a'\''\") -ge $e ]"
+    wait_for 10 "raised a"
     SLUICE_CONTROL=$T/other.db broker_ok a $T/a.db --once
     app_change $S 7; new_link >$T/id7
     gone run3 3
@@ -124,15 +125,15 @@ test_it 'stop --stream-id stops that one, and the other target goes on' '
     broker_ok a $T/a.db --once && same_all $S $T/a.db'
 
 test_it 'a stop by SQL: a row in request ends it' '
-    spawn s6 $B --stream-id a --target $T/a.db
+    epoch a >$T/epoch; spawn s6 $B --stream-id a --target $T/a.db
     wait_for 10 "[ \"\$(q $SLUICE_CONTROL \"select owner_pid from entity where name = '\''a'\''\")\" = \$(cat $T/s6.pid) ]"
-    wait_for 10 "grep -q lane $T/s6.err"
+    wait_for 10 "raised a"
     q $SLUICE_CONTROL "insert into request(kind, name, verb) values ('\''broker'\'', '\''a'\'', '\''stop'\'')"
     gone s6 0 10'
 
 test_it 'a stop through the target'\''s row ends it' '
-    spawn s7 $B --stream-id a --target $T/a.db
-    wait_for 10 "grep -q lane $T/s7.err"
+    epoch a >$T/epoch; spawn s7 $B --stream-id a --target $T/a.db
+    wait_for 10 "raised a"
     done_ok sync from-backup stop --backup-dir $C --stream-id a --target-driver sqlite --target $T/a.db
     gone s7 0 15
     done_ok sync from-backup run --backup-dir $C --target-driver sqlite --target $T/a.db --stream-id a --once'
@@ -228,8 +229,8 @@ test_it 'a control DB that a shell holds for a while never ends a run' '
     sqlite3 $SLUICE_CONTROL <$T/hold >/dev/null 2>&1 & holder=$!
     echo $holder >>$T/pids
     exec 8>$T/hold
-    spawn s8 $B --stream-id a --target $T/a.db
-    wait_for 10 "grep -q lane $T/s8.err"
+    epoch a >$T/epoch; spawn s8 $B --stream-id a --target $T/a.db
+    wait_for 10 "raised a"
     echo "begin immediate;" >&8
     wait_for 10 "! sqlite3 $SLUICE_CONTROL \"begin immediate; rollback\""
     app_change $S 15; SLUICE_CONTROL=$T/oc3.db done_ok backup incremental $SRC --format json

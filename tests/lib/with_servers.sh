@@ -25,7 +25,7 @@ free_port() { perl -MIO::Socket::INET -e '$s = IO::Socket::INET->new(Listen => 1
 start() { # start NAME VARIABLE
     local port
     port=$(free_port)
-    "$servers" start "$1" "$dir" "$port" >/dev/null || { echo "with_servers: PostgreSQL '$1' did not start" >&2; exit 1; }
+    PG_SLOTS=60 "$servers" start "$1" "$dir" "$port" >/dev/null || { echo "with_servers: PostgreSQL '$1' did not start" >&2; exit 1; }
     started="$started $1"
     psql -XAtq "$("$servers" socket "$1" "$dir")" -c "alter role postgres password '$PASSWORD'" || exit 1
     if [ -n "${PREPARED:-}" ]; then # two-phase commit needs a restart
