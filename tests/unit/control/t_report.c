@@ -176,6 +176,29 @@ static void mirrors_requests_refusals(void) {
     entity_free(&en);
 }
 
+static void a_report_is_judged_as_it_is_printed(void) {
+    struct err e = {0};
+    struct bind all[] = {{.name = ":kind", .is_null = true}}, brokers[] = {{.name = ":kind", .text = "broker"}};
+    int64_t rows = 0, hits = 0;
+    print_begin();
+    int rc = report_judge(c, "report/states", brokers, 1, REPORT_CSV, "tailing = 1", &rows, &hits, &e);
+    const char *text = print_end();
+    int lines = 0;
+    for (const char *p = text; (p = strchr(p, '\n')); p++) lines++;
+    ok(rc == 0 && rows > 3 && hits == 1, "%d rows, %d hits: %s", (int)rows, (int)hits, e.msg);
+    is_int(lines - 1, rows, "as many as were printed");
+    print_begin();
+    rc = report_judge(c, "report/states", all, 1, REPORT_JSON, "kind = 'broker'", &hits, &rows, &e);
+    print_end();
+    ok(rc == 0 && rows == lines - 1 && hits > rows, "parameters bind both");
+    print_begin();
+    rc = report_judge(c, "report/states", all, 1, REPORT_CSV, "no_such_column = 1", &rows, &hits, &e);
+    is_str(print_end(), "", "nothing is printed that cannot be judged");
+    ok(rc == -1, "as by a column that it has not: %s", e.msg);
+    ok(report_judge(c, "report/nothing", NULL, 0, REPORT_CSV, "1", &rows, &hits, &e) == -1 && e.code == CODE_INTERNAL, "an unknown report");
+    ok(run("SELECT 1", REPORT_CSV, &e) && e.class == ERR_NONE, "and the handle is usable: %s", e.msg);
+}
+
 int main(void) {
     struct err e;
     help_begin();
@@ -186,6 +209,7 @@ int main(void) {
     named_reports_run();
     a_backup_is_whole_and_never_replaces();
     mirrors_requests_refusals();
+    a_report_is_judged_as_it_is_printed();
     control_close(c);
     help_end();
     return done_testing();
