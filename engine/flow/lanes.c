@@ -25,7 +25,6 @@
 
 #define AUTO_LANES 4
 #define ALONE_ROWS 1000
-#define BARRIER_GAP 1000   /* fewer rows than this between two barriers are not worth windows of their own */
 #define TRIES 4            /* a lane that the server chose as a deadlock's victim */
 #define MARK_BARRIER 254   /* in lane_of, while a window is cut */
 
@@ -573,11 +572,11 @@ static size_t rows_in(const struct lanes *l, size_t from, size_t to) {
 /* Invariant 4: the transactions with a barrier, one after the other where little lies between them. The barrier at `at` is in [*from, *to). */
 static void barrier_span(const struct lanes *l, const struct change *changes, size_t begin, size_t n, size_t at, size_t *from, size_t *to) {
     for (*from = at; *from > begin && changes[*from - 1].op != CHANGE_COMMIT; --*from) {}
-    if (rows_in(l, begin, *from) < BARRIER_GAP) *from = begin;
+    if (rows_in(l, begin, *from) < l->o.alone_rows) *from = begin;
     for (;;) {
         for (*to = at + 1; *to < n && changes[*to - 1].op != CHANGE_COMMIT; ++*to) {}
         const uint8_t *next = *to < n ? memchr(l->lane_of + *to, MARK_BARRIER, n - *to) : NULL;
-        if (!next || rows_in(l, *to, (size_t)(next - l->lane_of)) >= BARRIER_GAP) break;
+        if (!next || rows_in(l, *to, (size_t)(next - l->lane_of)) >= l->o.alone_rows) break;
         at = (size_t)(next - l->lane_of);
     }
     if (rows_in(l, *to, n) < l->o.alone_rows) *to = n;
