@@ -103,6 +103,7 @@ int sq_reader_table(struct reader *r, const struct shape *t, enum rows_encoding 
             char why[256];
             snprintf(why, sizeof why, "%.255s", sqlite3_errmsg(r->snap->db));
             err_set_class(e, ERR_RETRY, CODE_SHAPE_CHANGED, "table '%s' changed since its shape was read: %s", shape_label(t, label), why);
+            err_hint(e, "run it again; a copy that was begun before the change must be begun anew with --force-overwrite");
         }
         goto out;
     }

@@ -342,8 +342,22 @@ static int source_check(struct source *s, const struct pos *from, const struct p
 }
 
 static int source_snapshot(struct source *s, const struct catalog *c, struct pos *p, struct snapshot **snap, struct err *e) {
+    struct sq_place at;
+    int64_t marked;
+    bool there;
     (void)c;
-    return sq_snapshot_open(s, p, snap, e);
+    if (sq_snapshot_open(s, p, snap, e) < 0) return -1;
+    /* A stream from before this snapshot tells downstream of rows that it may have by it: tick.c must know. Part of the copy, so before its
+     * first row. */
+    if (sq_capture_is(s->db, &there, e) < 0) goto fail;
+    if (!there) return 0;
+    if (sq_place_of(p, &at, e) < 0 || sq_meta_int(s->db, "snapshot_id", &marked, e) < 0) goto fail;
+    if (at.id > marked && sq_meta_set_int(s->db, "snapshot_id", at.id, e) < 0) goto fail;
+    return 0;
+fail:
+    sq_snapshot_close(*snap);
+    *snap = NULL;
+    return -1;
 }
 
 int sq_stream_sequences_of(sqlite3 *db, const struct sq_capture *cap, struct arena *a, struct object **o, size_t *n, struct err *e) {

@@ -8,7 +8,7 @@
  * 3. Order inside a tick: truncates of tables that are copied whole (under their old shapes), shape changes, deletes of keys that are gone,
  * updates and inserts, whole copies, commit. So a unique value may move from a row that is gone to another one.
  * 4. What a key's notes say: no NEW: the row existed; first note NEW: it did not; NEW behind another note: unknown, so a present row is
- * told as delete and insert, which is right in both cases.
+ *    told as delete and insert, which is right in both cases. Unknown too: what a later snapshot of a resumed copy may have seen.
  * 5. Between ticks no transaction is open, so the WAL can be reset; an idle tick writes nothing. */
 #include <string.h>
 #include <strings.h>

@@ -150,18 +150,18 @@ out:
     return rc;
 }
 
-/* existed: 1 the row was there at our position, 0 it was not, NULL unknown (invariant 4). In order of t, so that a table's rows are a
- * range. */
+/* existed: 1 the row was there at our position, 0 it was not, NULL unknown (invariant 4). Key columns follow, then WHERE and GROUP BY. */
+static const char touch_fill[] =
+    "INSERT INTO temp.sluice_touch SELECT t, CASE WHEN count(CASE op WHEN 'i' THEN 1 END) = 0 THEN 1 "
+    "WHEN min(CASE op WHEN 'i' THEN id END) = min(id) AND min(id) > coalesce((SELECT value FROM main.sluice_meta "
+    "WHERE key = 'snapshot_id'), 0) THEN 0 END";
+
+/* In order of t, so that a table's rows are a range. */
 static int fill_touch(struct stream *st, struct err *e) {
     struct buf sql = BUF_INIT(MiB(1));
     sqlite3_stmt *fill = NULL;
     int rc = -1;
-    if (sq_exec(st->db, "DELETE FROM temp.sluice_touch", e) < 0 ||
-        buf_adds(&sql,
-                 "INSERT INTO temp.sluice_touch SELECT t, CASE min(CASE op WHEN 'i' THEN id END) WHEN min(id) THEN 0 ELSE CASE count(CASE "
-                 "op WHEN 'i' THEN 1 END) WHEN 0 THEN 1 END END",
-                 e) < 0)
-        goto out;
+    if (sq_exec(st->db, "DELETE FROM temp.sluice_touch", e) < 0 || buf_adds(&sql, touch_fill, e) < 0) goto out;
     for (int i = 1; i <= st->touch_keys; i++)
         if (buf_addf(&sql, e, ", k%d", i) < 0) goto out;
     if (buf_adds(&sql, " FROM main.sluice_log WHERE id > ?1 AND id <= ?2 AND op IN ('u', 'd', 'x', 'i') GROUP BY t", e) < 0) goto out;

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "drivers/db.h"
+#include "drivers/sqlite/source.h"
 #include "engine/base/log.h"
 #include "engine/base/mem.h"
 #include "tests/tap.h"
@@ -402,7 +402,7 @@ __attribute__((unused)) static bool feed_same(struct feed *f) {
     struct pos p;
     size_t total = 0;
     bool same = true;
-    if (ops()->catalog(f->s, false, &c, &e) < 0 || ops()->snapshot(f->s, c, &p, &snap, &e) < 0) die("catalog", &e);
+    if (ops()->catalog(f->s, false, &c, &e) < 0 || sq_snapshot_open(f->s, &p, &snap, &e) < 0) die("catalog", &e);
     for (size_t t = 0; t < c->ntables; t++) {
         struct lines want = {0}, have = {0};
         read_table(snap, c->tables[t], row_to_line, &(struct collect){&want, c->tables[t]});

@@ -1,6 +1,7 @@
 /* The stream's manners: whose file it is, what it refuses, what it leaves alone. */
 #include <pthread.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -65,6 +66,29 @@ static void parents_first(void) {
             snprintf(order + strlen(order), sizeof order - strlen(order), "%s%s ", f.b.v[i].op == CHANGE_DELETE ? "-" : "+",
                      f.b.v[i].shape->name);
     is_str(order, "-a -b -c +c +b +a ", "children go before their parents and come after them");
+    feed_end(&f);
+}
+
+/* A full that goes on under a later snapshot: the stream still begins at the anchor. */
+static void resumed_copy(void) {
+    struct feed f = {0};
+    struct err e = {0};
+    struct snapshot *snap;
+    struct pos later;
+    feed_begin(&f, BASE);
+    app(&f, "insert into t values(10,'new',1),(11,'gone later',2),(12,'changed later',3); update t set v=5 where id=1; delete from t where "
+            "id=2");
+    while (f.n)
+        model_cut(&f, 0);
+    if (ops()->snapshot(f.s, f.c, &later, &snap, &e) < 0) die("snapshot", &e);
+    read_table(snap, f.c->tables[0], row_to_model, &f);
+    ops()->snapshot_close(snap);
+    app(&f, "delete from t where id=11; update t set v=6 where id=12; insert into t values(13,'after',1)");
+    feed_tick(&f);
+    ok(feed_same(&f), "changes that a later snapshot has already, and those behind it");
+    is_int(f.deletes, 4, "rows that it may have are deleted before they are inserted");
+    is_int(f.inserts, 3, "those of the time between, and those behind it");
+    is_int(f.missing, 1, "what it had deleted already");
     feed_end(&f);
 }
 
@@ -337,6 +361,7 @@ static void killed_writer(void) {
     if (pipe(ready) < 0) exit(1);
     pid_t pid = fork();
     if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
         sqlite3 *db;
         sqlite3_open(f.path, &db);
         sqlite3_exec(db,
@@ -420,6 +445,7 @@ static void utf16(void) {
 int main(void) {
     cascades_and_triggers();
     parents_first();
+    resumed_copy();
     identity();
     opening();
     not_wal();
