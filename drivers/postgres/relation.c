@@ -289,6 +289,15 @@ static int emit_shape(struct batch *b, const struct shape *before, const struct 
     return 0;
 }
 
+/* From one shape to the next, by way of one that fills added columns as the source did. */
+static int emit_change(struct rels *t, struct batch *b, const struct shape *before, const struct shape *after, struct err *e) {
+    struct shape *mid;
+    if (added_between(t->s->c, before, after, &mid, e) < 0) return -1;
+    if (mid == NULL) return emit_shape(b, before, after, e);
+    mid->table = after->table;
+    return own_shape(t, mid, e) < 0 || emit_shape(b, before, mid, e) < 0 ? -1 : emit_shape(b, mid, after, e);
+}
+
 static int refuse(const struct pgo_msg *m, const char *why, struct err *e) {
     err_set(e, CODE_SHAPE_CHANGED, "table '%s.%s' changed in a way that the log cannot order: %s", m->ns, m->name, why);
     err_hint(e, "take a new full with --chain-slot; extend the chain between changes of a table's columns");
@@ -364,7 +373,7 @@ int rels_announce(struct rels *t, const struct pgo_msg *m, uint64_t commit_lsn, 
         now->table = r->shape != NULL ? r->shape->table : 0;
         const struct shape *before = r->shape, *after = now;
         now = NULL;
-        if (own_shape(t, (struct shape *)after, e) < 0 || emit_shape(b, before, after, e) < 0) goto out;
+        if (own_shape(t, (struct shape *)after, e) < 0 || emit_change(t, b, before, after, e) < 0) goto out;
         r->shape = after;
         r->known = true;
     }
@@ -405,7 +414,7 @@ int rels_survey(struct rels *t, struct survey *v, struct batch *b, struct err *e
             const struct shape *before = r->shape;
             now->table = before->table;
             v->v[i] = NULL;
-            if (own_shape(t, now, e) < 0 || emit_shape(b, before, now, e) < 0) return -1;
+            if (own_shape(t, now, e) < 0 || emit_change(t, b, before, now, e) < 0) return -1;
             r->shape = now;
             if (!read_alike(before, now)) r->announced = false;
         }

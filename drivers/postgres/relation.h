@@ -38,6 +38,9 @@ int rels_announce(struct rels *t, const struct pgo_msg *m, uint64_t commit_lsn, 
  * CHANGE_SHAPE for each; takes the survey's shapes. */
 int rels_survey(struct rels *t, struct survey *v, struct batch *b, struct err *e);
 
+/* added.c: a shape between the two, when old rows hold something else in an added column than its default says; else *mid is NULL. */
+int added_between(PGconn *c, const struct shape *before, const struct shape *now, struct shape **mid, struct err *e);
+
 /* What a Relation message can be in the light of the shape in force and the catalogue as it is now. */
 enum announced { ANNOUNCED_SAME, ANNOUNCED_NOW, ANNOUNCED_BETWEEN /* the first *head columns of the catalogue's */, ANNOUNCED_UNKNOWN };
 struct announce_view {

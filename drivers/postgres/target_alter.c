@@ -4,7 +4,9 @@
  * 1. Columns are told apart by their identity (attnum, or the number the source gave them), so a rename is a rename and never a drop and an add.
  * 2. Nothing is guessed: what would give existing rows other values than the source's (a default that is computed, a retyping that loses
  *    something, two columns that exchanged their names) is refused before anything is changed.
- * 3. Order: the table's name, columns renamed, dropped, keys dropped, NOT NULL relaxed, types widened, columns added, NOT NULL set, keys made. */
+ * 3. A partition has its parent's columns: what happens to them happens to the topmost table, once, whichever of them tells of it first; the others
+ *    find it done.
+ * 4. Order: the table's name, columns renamed, dropped, keys dropped, NOT NULL relaxed, types widened, columns added, NOT NULL set, keys made. */
 #include <stdio.h>
 #include <string.h>
 
@@ -21,6 +23,9 @@ struct alter {
     const struct shape *before, *after;
     const char *ns, *name;      /* the table as it is called now */
     char label[160];
+    const char *top_ns, *top_name; /* whose columns they are: the topmost table of a partition, else the table itself */
+    struct shape *is;           /* a partition or its parents: as the target has it now; else NULL */
+    PGresult *top;
     bool empty;                 /* the target's table has no rows */
     struct buf sql;
     struct err *e;
@@ -73,9 +78,9 @@ static int check_order(struct alter *a) {
 }
 
 /* ALTER TABLE ns.name … ; the rest is formatted, %s of identifiers already quoted. */
-static int alter(struct alter *a, const char *what, const char *ident, const char *rest) {
+static int alter_on(struct alter *a, const char *ns, const char *name, const char *what, const char *ident, const char *rest) {
     buf_reset(&a->sql);
-    if (buf_adds(&a->sql, "ALTER TABLE ", a->e) < 0 || pg_qualified(&a->sql, a->ns, a->name, a->e) < 0 || buf_adds(&a->sql, what, a->e) < 0) return -1;
+    if (buf_adds(&a->sql, "ALTER TABLE ", a->e) < 0 || pg_qualified(&a->sql, ns, name, a->e) < 0 || buf_adds(&a->sql, what, a->e) < 0) return -1;
     if (ident != NULL && text_ident(&a->sql, ident, a->e) < 0) return -1;
     if (rest != NULL && buf_adds(&a->sql, rest, a->e) < 0) return -1;
     const char *sql = buf_str(&a->sql, a->e);
@@ -91,6 +96,33 @@ static int alter(struct alter *a, const char *what, const char *ident, const cha
     }
     PQclear(r);
     return rc;
+}
+
+static int alter(struct alter *a, const char *what, const char *ident, const char *rest) { return alter_on(a, a->ns, a->name, what, ident, rest); }
+/* … the columns of the table, and so of all that share them */
+static int alter_column(struct alter *a, const char *what, const char *ident, const char *rest) {
+    return alter_on(a, a->top_ns, a->top_name, what, ident, rest);
+}
+
+static int find_top(struct alter *a) {
+    const char *p[2] = {a->ns, a->name};
+    PQclear(a->top);
+    a->top = NULL;
+    shape_free(a->is);
+    a->is = NULL;
+    a->top_ns = a->ns;
+    a->top_name = a->name;
+    if (pg_query(a->c, embed_sql("postgres/target_partition_top"), 2, p, "look for a partition's parent", &a->top, a->e) < 0) return -1;
+    if (PQntuples(a->top) == 0) return 0;
+    a->top_ns = pg_text(a->top, 0, 0);
+    a->top_name = pg_text(a->top, 0, 1);
+    return pg_table_shape(a->c, a->ns, a->name, &a->is, a->e);
+}
+
+/* The target's column of that name, where another table of the same tree may have brought it. */
+static const struct column *shared(const struct alter *a, const char *name) {
+    int i = a->is != NULL ? shape_col(a->is, name) : -1;
+    return i >= 0 ? &a->is->cols[i] : NULL;
 }
 
 static int rename_table(struct alter *a, const char *ns, const char *name) {
@@ -118,6 +150,7 @@ static int rename_columns(struct alter *a) {
             const struct column *n = &a->after->cols[i];
             int b = counterpart(a, a->before, n);
             if (b < 0 || strcmp(a->before->cols[b].name, n->name) == 0) continue;
+            if (a->is != NULL && shared(a, a->before->cols[b].name) == NULL && shared(a, n->name) != NULL) continue;
             if (tg_name_check("column's", n->name, a->e) < 0) return -1;
             bool taken = shape_col(a->before, n->name) >= 0;
             struct buf to = BUF_INIT(KiB(1));
@@ -127,7 +160,7 @@ static int rename_columns(struct alter *a) {
             if (pass == 0 || taken) {
                 if (buf_adds(&to, " TO ", a->e) < 0 || text_ident(&to, into, a->e) < 0) rc = -1;
                 const char *t = rc == 0 ? buf_str(&to, a->e) : NULL;
-                rc = t == NULL ? -1 : alter(a, " RENAME COLUMN ", from, t);
+                rc = t == NULL ? -1 : alter_column(a, " RENAME COLUMN ", from, t);
             }
             buf_free(&to);
             if (rc < 0) return -1;
@@ -140,7 +173,8 @@ static int drop_columns(struct alter *a) {
         const struct column *b = &a->before->cols[i];
         if (counterpart(a, a->after, b) >= 0) continue;
         if (b->generated != NULL && !tg_native(a->before)) continue;
-        if (alter(a, " DROP COLUMN ", b->name, NULL) < 0) return -1;
+        if (a->is != NULL && shared(a, b->name) == NULL) continue;
+        if (alter_column(a, " DROP COLUMN ", b->name, NULL) < 0) return -1;
     }
     return 0;
 }
@@ -187,6 +221,11 @@ static int retype(struct alter *a, uint16_t at, const struct column *b) {
         rc = 0;
         goto out;
     }
+    const struct column *has = shared(a, n->name);
+    if (has != NULL && same_text(has->native, n->native) && same_text(has->collation, n->collation)) {
+        rc = 0;
+        goto out;
+    }
     bool key = tg_in_key(a->after, at) || tg_in_key(a->before, (uint16_t)ob);
     if (!same_text(b->collation, n->collation) || b->equality != n->equality) {
         bool type_same = same_text(b->native, n->native);
@@ -202,7 +241,7 @@ static int retype(struct alter *a, uint16_t at, const struct column *b) {
     const char *type = buf_str(&is, a->e);
     if (type == NULL || buf_addf(&rest, a->e, " TYPE %s USING ", type) < 0 || text_ident(&rest, n->name, a->e) < 0 || buf_addf(&rest, a->e, "::%s", type) < 0) goto out;
     const char *r = buf_str(&rest, a->e);
-    rc = r == NULL ? -1 : alter(a, " ALTER COLUMN ", n->name, r);
+    rc = r == NULL ? -1 : alter_column(a, " ALTER COLUMN ", n->name, r);
 out:
     buf_free(&was);
     buf_free(&is);
@@ -245,7 +284,7 @@ static int change_columns(struct alter *a) {
             if (alter(a, " ALTER COLUMN ", n->name, " DROP EXPRESSION") < 0) return -1;
         }
         if (n->generated != NULL && !tg_native(a->after)) continue;
-        if (b->not_null && !n->not_null && alter(a, " ALTER COLUMN ", n->name, " DROP NOT NULL") < 0) return -1;
+        if (b->not_null && !n->not_null && alter_column(a, " ALTER COLUMN ", n->name, " DROP NOT NULL") < 0) return -1;
         /* a default of the old type may not fit the new one */
         bool moved = b->default_sql != NULL && !same_text(b->default_sql, n->default_sql) && tg_native(a->after) && !same_text(b->native, n->native);
         if (moved && alter(a, " ALTER COLUMN ", n->name, " DROP DEFAULT") < 0) return -1;
@@ -258,6 +297,8 @@ static int add_columns(struct alter *a) {
     for (uint16_t i = 0; i < a->after->ncols; i++) {
         const struct column *n = &a->after->cols[i];
         if (counterpart(a, a->before, n) >= 0 || (n->generated != NULL && !tg_native(a->after))) continue;
+        const struct column *has = shared(a, n->name);
+        if (has != NULL && same_text(has->native, n->native)) continue;
         if (tg_name_check("column's", n->name, a->e) < 0) return -1;
         bool fills = n->generated == NULL && (n->ident != IDENT_NONE || (n->default_sql != NULL && !tg_constant_default(n->default_sql)));
         if (fills && !a->empty)
@@ -265,7 +306,7 @@ static int add_columns(struct alter *a) {
                           n->ident != IDENT_NONE ? "an identity" : "the computed default ", n->ident != IDENT_NONE ? "" : n->default_sql);
         struct buf d = BUF_INIT(MiB(1));
         const char *t = tg_column_ddl(&d, a->after, i, a->ns, a->e) < 0 ? NULL : buf_str(&d, a->e);
-        int rc = t == NULL ? -1 : alter(a, " ADD COLUMN ", NULL, t);
+        int rc = t == NULL ? -1 : alter_column(a, " ADD COLUMN ", NULL, t);
         buf_free(&d);
         if (rc < 0) return -1;
     }
@@ -328,7 +369,7 @@ static int is_empty(struct alter *a) {
     struct buf q = BUF_INIT(KiB(1));
     char *sql = NULL, got[8];
     int rc = -1;
-    if (pg_qualified(&q, a->ns, a->name, a->e) < 0) goto out;
+    if (pg_qualified(&q, a->top_ns, a->top_name, a->e) < 0) goto out;
     const char *name = buf_str(&q, a->e);
     if (name == NULL || (sql = tg_sql("target_has_rows", NULL, "{tbl}", name, a->e)) == NULL) goto out;
     if (pg_scalar(a->c, sql, 0, NULL, NULL, got, sizeof got, NULL, a->e) < 0) {
@@ -347,8 +388,8 @@ out:
 static int follow(struct alter *a, const char *ns, const char *name) {
     if (a->before->oid != 0 && a->after->oid != 0 && a->before->oid != a->after->oid)
         return refuse(a, MARKER_NONE, "it was dropped and created anew under the same name");
-    if (check_order(a) < 0 || is_empty(a) < 0 || rename_table(a, ns, name) < 0 || change_options(a, false) < 0 || rename_columns(a) < 0 || drop_columns(a) < 0 ||
-        drop_keys(a) < 0 || change_columns(a) < 0 || add_columns(a) < 0 || tighten(a) < 0)
+    if (check_order(a) < 0 || find_top(a) < 0 || is_empty(a) < 0 || rename_table(a, ns, name) < 0 || change_options(a, false) < 0 || find_top(a) < 0 ||
+        rename_columns(a) < 0 || drop_columns(a) < 0 || drop_keys(a) < 0 || change_columns(a) < 0 || add_columns(a) < 0 || tighten(a) < 0)
         return -1;
     for (int stage = 0; stage < 3; stage++)
         if (tg_table_finish_on(a->c, a->after, ns, name, stage, NULL, NULL, a->e) < 0) return -1;
@@ -387,6 +428,8 @@ int tg_table_alter(struct lane *l, const struct shape *before, const struct shap
     rc = FAULT("postgres.alter_after_commit", e);
 out:
     tg_rollback(l->c);
+    PQclear(a.top);
+    shape_free(a.is);
     buf_free(&a.sql);
     return rc;
 }

@@ -63,6 +63,11 @@ static int bind_columns(struct target *t, struct target_table *tt, const char *o
         const char *eq = pg_null(r, row, 7) ? "OPERATOR(pg_catalog.=)" : pg_text(r, row, 7);
         tc->equals = arena_copy(tt->arena, eq, strlen(eq), e);
         if (tc->cast == NULL || tc->native == NULL || tc->equals == NULL) goto out;
+        if (!pg_null(r, row, 8)) {
+            tc->input = arena_copy(tt->arena, pg_text(r, row, 8), strlen(pg_text(r, row, 8)), e);
+            tc->input_args = arena_copy(tt->arena, pg_text(r, row, 9), strlen(pg_text(r, row, 9)), e);
+            if (tc->input == NULL || tc->input_args == NULL) goto out;
+        }
         int fit = tg_fit(tt->src, sc, tc->to);
         if (fit == CONVERT_NEVER) {
             err_set(e, CODE_TYPE_UNSUPPORTED, "table '%s', column '%s': the source's type '%s' cannot stand in '%s'", tt->label, sc->name,

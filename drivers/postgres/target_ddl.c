@@ -297,21 +297,36 @@ out:
     return rc;
 }
 
-int tg_sequence_forward(PGconn *c, const char *ns, const char *default_ns, const char *name, int64_t value, bool called, struct err *e) {
-    char seq[300], v[32];
+/* The statement that moves a sequence forward, and its first parameter; *sql stays NULL when the target has no such sequence. */
+static int forward_sql(PGconn *c, const char *ns, const char *default_ns, const char *name, char seq[300], char **sql, struct err *e) {
+    *sql = NULL;
     if (sequence_find(c, ns, name, NULL, NULL, seq, e) < 0) return -1;
     if (*seq == 0 && strcmp(ns, default_ns) != 0 && sequence_find(c, default_ns, name, NULL, NULL, seq, e) < 0) return -1;
     if (*seq == 0) {
         log_info("a sequence of the source is not on the target", KV_STR("schema", ns), KV_STR("sequence", name));
         return 0;
     }
+    return (*sql = tg_sql("target_sequence_forward", NULL, "{seq}", seq, e)) != NULL ? 0 : -1;
+}
+
+int tg_sequence_forward(PGconn *c, const char *ns, const char *default_ns, const char *name, int64_t value, bool called, struct err *e) {
+    char seq[300], v[32], *sql;
+    if (forward_sql(c, ns, default_ns, name, seq, &sql, e) < 0) return -1;
+    if (sql == NULL) return 0;
     snprintf(v, sizeof v, "%lld", (long long)value);
     const char *p[3] = {seq, v, called ? "t" : "f"};
-    char *sql = tg_sql("target_sequence_forward", NULL, "{seq}", seq, e);
     long n;
     int rc = tg_count(c, sql, 3, p, NULL, &n, e);
     mem_free(sql);
     return rc < 0 ? err_wrap(e, "cannot move sequence %s forward", seq) : 0;
+}
+
+int tg_sequence_later(PGconn *c, const char *ns, const char *default_ns, const char *name, struct buf *b, struct err *e) {
+    char seq[300], *sql;
+    if (forward_sql(c, ns, default_ns, name, seq, &sql, e) < 0) return -1;
+    int rc = buf_adds(b, sql != NULL ? sql : "", e) < 0 || buf_addc(b, 0, e) < 0 || buf_adds(b, seq, e) < 0 || buf_addc(b, 0, e) < 0 ? -1 : 0;
+    mem_free(sql);
+    return rc;
 }
 
 /* "ns.table.column", each as it is named; false when dots in names make that ambiguous. */

@@ -57,6 +57,7 @@ void tg_lane_close(struct lane *l) {
     mem_free(l->pl);
     mem_free(l->pf);
     buf_free(&l->sql);
+    buf_free(&l->later);
     arena_free(l->arena);
     mem_free(l);
 }
@@ -70,6 +71,7 @@ int tg_lane_open(struct target *t, const struct target_state *st, unsigned lane,
     *out = NULL;
     if (l == NULL) return -1;
     l->sql = BUF_INIT(MiB(4));
+    l->later = BUF_INIT(MiB(64));
     l->epoch = st->epoch;
     l->number = lane;
     if ((l->ctl = mem_strdup(t->ctl, e)) == NULL || (l->stream_id = mem_strdup(st->stream_id, e)) == NULL ||
@@ -383,10 +385,26 @@ static int send_truncate(struct lane *l, const struct run *run, struct err *e) {
     return (sql = buf_str(&l->sql, e)) == NULL ? -1 : send_plain(l, OP_TRUNCATE, sql, 0, NULL, e);
 }
 
+/* A truncate of this transaction set sequences back to their start: what they stood at behind it is set again, in the same transaction. */
+static int send_sequences(struct lane *l, const struct run *run, struct err *e) {
+    const char *at = l->later.p;
+    for (size_t k = 0; l->later.n > 0 && k < run->n; k++) {
+        const struct change *c = run->changes[k];
+        const char *sql = at, *seq = sql + strlen(sql) + 1;
+        char v[32];
+        at = seq + strlen(seq) + 1;
+        snprintf(v, sizeof v, "%lld", (long long)c->seq_value);
+        const char *p[3] = {seq, v, c->seq_called ? "t" : "f"};
+        if (*sql != 0 && send_plain(l, OP_PLAIN, sql, 3, p, e) < 0) return -1;
+    }
+    return 0;
+}
+
 static int send_run(struct lane *l, const struct run *run, size_t no, bool *check, struct err *e) {
     struct target_table *tt = run->table;
     struct stmt_shape s = {0};
-    if (run->kind == RUN_SEQUENCE || run->n == 0) return 0;
+    if (run->n == 0) return 0;
+    if (run->kind == RUN_SEQUENCE) return send_sequences(l, run, e);
     if (run->kind == RUN_TRUNCATE) return send_truncate(l, run, e);
     /* Constraints that are checked at the end are not checked at all in replica mode: such a table is written in ordinary mode. */
     bool ordinary = l->replica && tt->deferrable;
@@ -611,11 +629,17 @@ static bool any_always(const struct run *runs, size_t nruns) {
 int tg_lane_apply(struct lane *l, const struct run *runs, size_t nruns, const struct mark *m, struct apply_result *r, struct err *e) {
     int rc = -1;
     if (l->c == NULL || PQstatus(l->c) != CONNECTION_OK) return err_set(e, CODE_UNREACHABLE, "the lane's connection is closed");
-    for (size_t i = 0; i < nruns; i++)
+    bool restarts = false;
+    buf_reset(&l->later);
+    for (size_t i = 0; i < nruns; i++) {
+        restarts |= runs[i].kind == RUN_TRUNCATE && runs[i].n > 0 && (runs[i].changes[0]->flags & TRUNCATE_RESTART_IDENTITY);
         for (size_t k = 0; runs[i].kind == RUN_SEQUENCE && k < runs[i].n; k++) {
             const struct change *c = runs[i].changes[k];
-            if (tg_sequence_forward(l->c, c->seq_ns, l->default_ns, c->seq_name, c->seq_value, c->seq_called != 0, e) < 0) return -1;
+            if (restarts ? tg_sequence_later(l->c, c->seq_ns, l->default_ns, c->seq_name, &l->later, e) < 0
+                         : tg_sequence_forward(l->c, c->seq_ns, l->default_ns, c->seq_name, c->seq_value, c->seq_called != 0, e) < 0)
+                return -1;
         }
+    }
     l->by_delete = false;
     for (int attempt = 0; attempt < 3; attempt++) {
         memset(r, 0, sizeof *r);

@@ -110,6 +110,9 @@ int tg_table_drop(struct target *t, const char *ns, const char *name, struct err
 int tg_sequence_set(struct target *t, const struct object *o, const char *ns, struct err *e);
 /* Move a sequence forward only. Missing sequences are logged and left. */
 int tg_sequence_forward(PGconn *c, const char *ns, const char *default_ns, const char *name, int64_t value, bool called, struct err *e);
+/* The same for a transaction that is sent later: appends the statement and its first parameter, each with a NUL behind it; both empty when there is no
+ * such sequence. The value and whether it was called are the second and third. */
+int tg_sequence_later(PGconn *c, const char *ns, const char *default_ns, const char *name, struct buf *b, struct err *e);
 int tg_table_finish(struct target *t, const struct shape *src, const char *ns, const char *name, int stage,
                     const char *(*map_ns)(void *arg, const char *ns), void *arg, struct err *e);
 int tg_table_finish_on(PGconn *c, const struct shape *src, const char *ns, const char *name, int stage,
@@ -177,6 +180,7 @@ struct lane {
     struct buf *params; size_t nparams_cap;
     const char **pv; int *pl, *pf;
     struct buf sql;
+    struct buf later;       /* tg_sequence_later of every sequence of the window, while a truncate of it restarts sequences */
     struct arena *arena;
 };
 int tg_lane_open(struct target *t, const struct target_state *st, unsigned lane, struct lane **l, struct err *e);

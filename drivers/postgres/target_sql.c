@@ -55,7 +55,9 @@ static void unnest(struct writer *w, bool ordinality) {
 }
 static void cast(struct writer *w, size_t i, const char *from) {
     const struct target_column *tc = &w->tt->cols[w->p[i].col];
-    putf(w, "CAST(%s.c%zu AS %s)", from, i, tc->cast);
+    if (tc->input != NULL && w->p[i].wire == WIRE_TEXT) /* strict functions: NULL stays NULL */
+        putf(w, "CAST(%s(pg_catalog.textout(%s.c%zu)%s) AS %s)", tc->input, from, i, tc->input_args, tc->cast);
+    else putf(w, "CAST(%s.c%zu AS %s)", from, i, tc->cast);
 }
 
 /* Some assignment that changes nothing, when an update has nothing to set but its matches must be counted. */

@@ -350,3 +350,20 @@ SELECT c.oid FROM pg_catalog.pg_class c
 --| in: inserted TEXT   out: inserted TEXT, flushed_past INTEGER, written TEXT
 -- in: what had been inserted into the log when the survey was read; NULL the first time
 SELECT pg_catalog.pg_current_wal_insert_lsn(), $1::pg_catalog.pg_lsn IS NOT NULL AND pg_catalog.pg_current_wal_flush_lsn() >= $1::pg_catalog.pg_lsn, pg_catalog.pg_current_wal_lsn();
+
+--| name: columns_added
+--| in: oid INTEGER, attnums TEXT   out: attnum INTEGER, missing TEXT, pristine BOOL, rewritten BOOL
+-- missing: what rows hold that are older than the column; pristine: the file is the one the table was made with; rewritten: perhaps since the column came.
+-- Of a partitioned table its leaves speak.
+WITH leaf(oid) AS (
+  SELECT $1::pg_catalog.int8::pg_catalog.oid
+  UNION SELECT t.relid::pg_catalog.oid FROM pg_catalog.pg_partition_tree($1::pg_catalog.int8::pg_catalog.oid::pg_catalog.regclass) t WHERE t.isleaf)
+SELECT a.attnum, max((l.attmissingval::text::text[])[1]) FILTER (WHERE l.atthasmissing),
+       coalesce(bool_and(c.relfilenode = c.oid) FILTER (WHERE c.relkind = 'r'), true),
+       coalesce(bool_or(age(c.xmin) <= age(l.xmin)) FILTER (WHERE c.relkind = 'r'), false)
+  FROM pg_catalog.pg_attribute a
+  CROSS JOIN leaf
+  JOIN pg_catalog.pg_class c ON c.oid = leaf.oid
+  JOIN pg_catalog.pg_attribute l ON l.attrelid = leaf.oid AND l.attname = a.attname AND l.attnum > 0 AND NOT l.attisdropped
+ WHERE a.attrelid = $1::pg_catalog.int8::pg_catalog.oid AND a.attnum = ANY($2::pg_catalog.int2[])
+ GROUP BY a.attnum ORDER BY a.attnum;

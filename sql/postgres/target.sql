@@ -316,3 +316,13 @@ SELECT n.nspname, c.relname
   FROM pg_catalog.pg_inherits i JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
   JOIN pg_catalog.pg_class p ON p.oid = i.inhparent JOIN pg_catalog.pg_namespace pn ON pn.oid = p.relnamespace
  WHERE pn.nspname = $1 AND p.relname = $2 AND NOT c.relispartition AND c.relkind IN ('r', 'p');
+
+--| name: target_partition_top
+--| in: ns TEXT, name TEXT   out: ns TEXT, name TEXT
+-- The table that columns of a partition, or of a partitioned table, come from; no row for any other table.
+SELECT tn.nspname, t.relname
+  FROM pg_catalog.pg_class c
+  JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace AND n.nspname = $1
+  JOIN pg_catalog.pg_class t ON t.oid = CASE WHEN c.relispartition THEN pg_catalog.pg_partition_root(c.oid) ELSE c.oid END
+  JOIN pg_catalog.pg_namespace tn ON tn.oid = t.relnamespace
+ WHERE c.relname = $2 AND (c.relispartition OR c.relkind = 'p');
