@@ -85,7 +85,7 @@ cases: $(BUILD)/sluice  ## public cases by every route (CASES=DIR ONLY=REGEX ROU
 	SLUICE=$(abspath $(BUILD)/sluice) PREPARED=1 bash tests/lib/with_servers.sh perl tests/cases/run $(CASES)
 
 crash: $(BUILD)/sluice  ## kill -9 at every failure point, resume, compare every row
-	SLUICE=$(abspath $(BUILD)/sluice) bash tests/lib/with_servers.sh bash tests/crash/run
+	SLUICE=$(abspath $(BUILD)/sluice) bash tests/lib/with_servers.sh prove --nocolor -j2 --timer --comments --failures -e bash tests/crash/sqlite.t tests/crash/postgres.t
 
 demo: all             ## the whole job on SQLite, no server: build/demo
 	SLUICE=$(BUILD)/sluice bash contrib/demo.sh

@@ -65,7 +65,7 @@ test_it 'SCHEMA-CHANGE-REFUSED: a change that rewrites values' '
     following rewrite "create table t(id int primary key, a int, b text); insert into t values (1, 5, '\''007'\'')"
     q $S "alter table t alter b type int using b::int; insert into t values (2, 6, 8)"; incr
     broker_ends 3 "\\bb\\b"; marker SCHEMA-CHANGE-REFUSED
-    q $D "alter table t alter b type int using b::int"; broker; same_all $S $D'
+    is "$(q $D "select id, a, b from t")" "1|5|007"'
 test_it 'KEY-COLLATION-MERGE and -GUARD-UNSUPPORTED: a target key that takes two values for equal' '
     src coll; q $S "create table t(k text primary key, v int); insert into t values ('\''a'\'', 1)"; full_ok
     target coll; q $D "create collation ci (provider = icu, locale = '\''und-u-ks-level2'\'', deterministic = false); create table t(k text collate ci primary key, v int)"
