@@ -113,10 +113,10 @@ static int open_tail(struct job *j, struct tail **out, struct err *e) {
     j->place_checked = true;
     if (broker_place(t->chain, &t->state, &at, e) < 0) goto bad;
     if (ops->takeover(t->target, &t->state, e) < 0) goto bad;
+    /* Another writer may have moved it up to the moment it was fenced. */
+    if (broker_place(t->chain, &t->state, &at, e) < 0) goto bad;
     if (tables_init(&t->tables, j->target_driver, t->target, &j->filter, j->map_ns, j->nmap_ns, e) < 0) goto bad;
-    j->stopper.driver = j->target_driver;
-    j->stopper.target = t->target;
-    j->stopper.target_seen_us = j->stopper.target_seen_us ? j->stopper.target_seen_us : t->state.stop_requested_us;
+    stopper_target(&j->stopper, j->target_driver, t->target, t->state.stop_requested_us);
     struct applier_opts ao = {.driver = j->target_driver, .target = t->target, .state = &t->state, .chain = t->chain, .tables = &t->tables,
                               .stopper = &j->stopper, .lanes = j->options.apply_concurrency};
     if (applier_open(&ao, &t->applier, e) < 0) goto bad;
@@ -263,7 +263,8 @@ int step_broker_reset(struct job *j, struct step_result *r, struct err *e) {
     if (ops->identity(rb.target, identity, e) < 0 || broker_check_consumer(j->store, j->entity.name, identity, e) < 0) goto out;
     if (ops->state_read(rb.target, j->entity.name, &was, &found, e) < 0) goto out;
     bool unfinished = found && broker_check_finished(&was, &(struct err){0}) < 0;
-    if (!j->options.reset && !unfinished) {
+    bool of_this_chain = found && strcmp(was.lineage, chain_info(rb.chain)->lineage) == 0;
+    if (!j->options.reset && !(unfinished && of_this_chain)) {
         /* It was asked for, not confirmed, and is not asked for any more: nothing was changed. */
         r->event = "cancelled";
         rc = 0;
@@ -271,15 +272,13 @@ int step_broker_reset(struct job *j, struct step_result *r, struct err *e) {
     }
     if (broker_pin(rb.chain, found ? &was : NULL, &rb.to, e) < 0) goto out;
     if (rebuild_plan(&rb, true, e) < 0) goto out;
-    if (!found || strcmp(was.phase, "restoring") != 0) {
+    if (!of_this_chain || strcmp(was.phase, "restoring") != 0) {
         log_info("the whole chain is verified before anything is dropped", KV_STR("to", rb.to.id));
         if (chain_verify(rb.chain, false, &vr, e) < 0) goto out;
-        if (!unfinished && broker_confirm_reset(j, &rb, e) < 0) goto out;
+        if (!(unfinished && of_this_chain) && broker_confirm_reset(j, &rb, e) < 0) goto out;
     }
     snprintf(st.stream_id, sizeof st.stream_id, "%s", j->entity.name);
-    j->stopper.driver = j->target_driver;
-    j->stopper.target = rb.target;
-    j->stopper.target_seen_us = found ? was.stop_requested_us : 0;
+    stopper_target(&j->stopper, j->target_driver, rb.target, found ? was.stop_requested_us : 0);
     if (rebuild_begin(&rb, true, e) < 0) goto out;
     if (rebuild_run(&rb, "tailing", &stopped, e) < 0) goto out;
     snprintf(j->result.id, sizeof j->result.id, "%s", st.link_id);

@@ -1,6 +1,7 @@
 /* --at-chain-id: an operator says where the target stands. DESIGN.
  * 1. An id is checked against what a restore left on the target; `restore` adopts exactly that, a point inside a link included.
- * 2. A point inside a link needs two writes, the row and the lane's mark. The row says "adopting" until both are there, and nothing applies meanwhile.
+ * 2. The row says "adopting" until marks that an older row of this name left are gone and, for a point inside a link, the lane's mark is there; nothing
+ *    applies meanwhile.
  * 3. A position that another stream of the same chain has moved this target past is refused: its changes would be applied twice. */
 #include <stdio.h>
 #include <string.h>
@@ -108,15 +109,14 @@ int broker_adopt(struct job *j, struct chain *chain, struct target *target, stru
     snprintf(st->lineage, sizeof st->lineage, "%s", chain_info(chain)->lineage);
     snprintf(st->source_identity, sizeof st->source_identity, "%s", chain_info(chain)->source_identity);
     snprintf(st->link_id, sizeof st->link_id, "%s", p.li.id);
-    snprintf(st->phase, sizeof st->phase, "%s", inside ? "adopting" : "tailing");
+    snprintf(st->phase, sizeof st->phase, "adopting");
     st->seq = p.state_seq;
     st->epoch = epoch;
     st->format = 1;
     if (FAULT("broker.before_adopt", e) < 0) return -1;
     if (ops->state_write(target, st, e) < 0) return -1;
-    if (!inside) return 0;
-    if (ops->takeover(target, st, e) < 0) return -1;
-    if (FAULT("broker.before_adopt_mark", e) < 0 || set_mark(j, target, st, p.lane_seq, e) < 0) return -1;
+    if (ops->takeover(target, st, e) < 0 || ops->marks_clear(target, st, e) < 0) return -1;
+    if (FAULT("broker.before_adopt_mark", e) < 0 || (inside && set_mark(j, target, st, p.lane_seq, e) < 0)) return -1;
     snprintf(st->phase, sizeof st->phase, "tailing");
     if (FAULT("broker.after_adopt_mark", e) < 0) return -1;
     return ops->state_write(target, st, e);

@@ -16,7 +16,7 @@ int broker_refuse_unknown(const char *stream_id, struct err *e) {
 int broker_check_finished(const struct target_state *st, struct err *e) {
     if (strcmp(st->phase, "tailing") == 0 || strcmp(st->phase, "restored") == 0) return 0;
     err_set(e, CODE_STREAM_INCOMPLETE, "a rebuild of stream '%s' was begun and not finished (%s %s)", st->stream_id, st->phase, st->detail);
-    if (broker_adopting(st)) return err_hint(e, "run it again with --at-chain-id restore");
+    if (broker_adopting(st)) return err_hint(e, "run it again with the same --at-chain-id");
     return err_hint(e, "run it again with --reset-target-data: it goes on where it was");
 }
 
@@ -82,7 +82,12 @@ int broker_pin(struct chain *c, const struct target_state *was, struct link_info
     if (!was || strcmp(was->phase, "restoring") != 0 || strcmp(was->lineage, chain_info(c)->lineage) != 0) return 0;
     json_t *o = json_parse(was->detail, strlen(was->detail), "detail", &ignore);
     int rc = 0;
-    if (o && json_get_str(o, "id", &id, "detail", &ignore) == 0) rc = chain_find(c, id, to, e);
+    if (o && json_get_str(o, "id", &id, "detail", &ignore) == 0 && (rc = chain_find(c, id, to, e)) < 0 && e->code == CODE_ID_UNKNOWN) {
+        log_warn("the link that an unfinished rebuild was bound for is not on the chain any more; it begins anew", KV_STR("link", id));
+        err_clear(e);
+        *to = chain_info(c)->tip;
+        rc = 0;
+    }
     if (o) json_decref(o);
     return rc;
 }

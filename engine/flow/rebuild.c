@@ -1,7 +1,7 @@
 /* DESIGN.
  * 1. Every check that can refuse runs before the first change of the target; the pinned link is chosen once and recorded, so a chain that grows
  *    meanwhile does not matter.
- * 2. The state row says how far a rebuild is: "resetting" (tables are being dropped), "restoring" (rows and links come), then the last phase.
+ * 2. The state row says how far a rebuild is: "beginning" (nothing is there yet), "resetting" (tables are being dropped), "restoring" (rows and links come), then the last phase.
  *    A kill anywhere is finished by the same command, which finds the phase and the pinned id in the row.
  * 3. A table's rows were read at its own snapshot; its changes at or below that position are skipped (skip_seq), and the pinned link must reach
  *    the newest snapshot.
@@ -264,8 +264,9 @@ int rebuild_begin(struct rebuild *r, bool drop, struct err *e) {
         memset(r->state, 0, sizeof *r->state);
         snprintf(r->state->stream_id, sizeof r->state->stream_id, "%s", stream);
         stand_at_opening(r);
-        if (write_phase(r, drop ? "resetting" : "restoring", e) < 0) return -1;
-        return t->takeover(r->target, r->state, e);
+        /* Marks of a row that somebody deleted may still be there: they must be gone before a phase that believes them. */
+        if (write_phase(r, drop ? "resetting" : "beginning", e) < 0) return -1;
+        if (FAULT("rebuild.after_beginning", e) < 0) return -1;
     }
     if (t->takeover(r->target, r->state, e) < 0) return -1;
     r->resumed = strcmp(r->state->phase, "restoring") == 0 && strcmp(r->state->lineage, chain_info(r->chain)->lineage) == 0 && same_rebuild(r);

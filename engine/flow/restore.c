@@ -67,6 +67,30 @@ static int look_back(struct rebuild *r, const char *stream, struct target_state 
     return err_hint(e, "finish it: leave --to-… out; or drop its tables and its row in sluice_cdc_state");
 }
 
+/* A row that says "restored" is believed only beside its tables: all of them, and not all empty. */
+static int still_there(struct rebuild *r, bool *yes, struct err *e) {
+    const struct target_ops *ops = r->job->target_driver->target;
+    struct tables ts = {0};
+    bool rows = false;
+    int rc = -1;
+    if (tables_init(&ts, r->job->target_driver, r->target, &r->job->filter, r->job->map_ns, r->job->nmap_ns, e) < 0) return -1;
+    if (tables_at(&ts, r->chain, r->to_seq ? r->to.n : r->to.n + 1, r->to_seq ? r->to_seq : r->to.end_seq, e) < 0) goto out;
+    for (size_t i = 0; i < ts.n && *yes; i++) {
+        const struct flow_table *t = ts.v[i];
+        struct shape *there = NULL;
+        if (!t || !t->wanted || t->dropped) continue;
+        if (ops->table_shape(r->target, t->ns, t->name, &there, e) < 0) goto out;
+        *yes = there != NULL;
+        shape_free(there);
+        if (*yes && !rows && ops->table_has_rows(r->target, t->ns, t->name, &rows, e) < 0) goto out;
+    }
+    *yes = *yes && rows;
+    rc = 0;
+out:
+    tables_free(&ts);
+    return rc;
+}
+
 /* Was everything durable on the target when a run was killed before it could say so in the control DB? Not when it was said, or when somebody went on
  * from there. */
 static int finished(struct rebuild *r, const struct target_state *was, bool found, bool *yes, struct err *e) {
@@ -85,7 +109,7 @@ static int finished(struct rebuild *r, const struct target_state *was, bool foun
     for (size_t i = 0; rc == 0 && i < n; i++)
         if (strcmp(all[i].stream_id, was->stream_id) != 0 && strcmp(all[i].lineage, was->lineage) == 0) *yes = false;
     arena_free(a);
-    return rc;
+    return rc < 0 || !*yes ? rc : still_there(r, yes, e);
 }
 
 /* *done: nothing is left to do, and r->state says where the target stands. */

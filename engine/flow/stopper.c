@@ -28,6 +28,7 @@ int stopper_begin(struct stopper *s, struct err *e) {
         bool found;
         if (s->driver->target->state_read(s->target, s->stream_id, &st, &found, e) < 0) return -1;
         s->target_seen_us = found ? st.stop_requested_us : 0;
+        s->target_known = true;
     }
     s->next_near_us = s->next_far_us = 0;
     return 0;
@@ -38,6 +39,13 @@ static bool said(struct stopper *s, const char *why) {
     log_info("stop asked", KV_STR("by", s->why));
     notify_stopping();
     return true;
+}
+
+void stopper_target(struct stopper *s, const struct db_driver *driver, struct target *target, int64_t seen_us) {
+    s->driver = driver;
+    s->target = target;
+    if (!s->target_known) s->target_seen_us = seen_us;
+    s->target_known = true;
 }
 
 static bool look_near(struct stopper *s) {

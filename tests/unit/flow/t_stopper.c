@@ -53,6 +53,17 @@ static void store_and_target(struct store *st) {
     row_there = false;
     asked_us = 0;
     ok(stopper_begin(&s, &e) == 0 && s.target_seen_us == 0, "a target without a row");
+    struct stopper late = {.stream_id = "app"};
+    row_there = true;
+    ok(stopper_begin(&late, &e) == 0, "a run that has no target yet");
+    stopper_target(&late, &driver, (struct target *)&s, 0);
+    asked_us = 7;
+    late.target = NULL; /* the connection broke, and a stop is asked for before the next one */
+    again(&late);
+    ok(!stopper_asked(&late), "without a connection nothing is seen");
+    stopper_target(&late, &driver, (struct target *)&s, asked_us);
+    again(&late);
+    ok(stopper_asked(&late), "a stop that came while the target was away is no leftover");
 }
 
 static void producer(struct store *st) {
