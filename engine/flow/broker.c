@@ -28,30 +28,44 @@ struct tail { /* a tailing broker's open connections: job.ctx */
     struct applier *applier;
     char target_identity[128];
     int64_t next_heartbeat_us, next_mirror_us;
-    bool store_read_only, registered;
 };
 
 /* ---- heartbeats and mirrors ---- */
 
-static void heartbeat(struct tail *t, bool stopping) {
+static void put_heartbeat(struct job *j) {
     struct err e = {0};
-    struct consumer c = {.seq = t->state.seq, .seen_us = clock_wall_us(), .pid = getpid(), .stopped_us = stopping ? clock_wall_us() : 0};
-    if (t->store_read_only) return;
-    snprintf(c.stream_id, sizeof c.stream_id, "%s", t->j->entity.name);
-    snprintf(c.target, sizeof c.target, "%s", t->target_identity);
-    snprintf(c.link_id, sizeof c.link_id, "%s", t->state.link_id);
-    gethostname(c.host, sizeof c.host - 1);
-    if (chain_consumer_put(t->j->store, &c, &e) == 0) return;
+    j->consumer.seen_us = clock_wall_us();
+    if (chain_consumer_put(j->store, &j->consumer, &e) == 0) return;
     if (e.class == ERR_RETRY && e.code != CODE_IO) return;
-    t->store_read_only = true;
+    j->store_read_only = true;
     log_warn("the store cannot be written: this consumer is not registered there, and is stopped through its row on the target", KV_STR("err", e.msg));
+}
+
+static void heartbeat(struct job *j, const char *target_identity, const struct target_state *st) {
+    struct consumer c = {.seq = st->seq, .pid = getpid()};
+    if (j->store_read_only) return;
+    snprintf(c.stream_id, sizeof c.stream_id, "%s", j->entity.name);
+    snprintf(c.target, sizeof c.target, "%s", target_identity);
+    snprintf(c.link_id, sizeof c.link_id, "%s", st->link_id);
+    gethostname(c.host, sizeof c.host - 1);
+    j->consumer = c;
+    put_heartbeat(j);
+}
+
+void broker_farewell(struct job *j) {
+    if (!j->consumer.stream_id[0] || j->store_read_only) return;
+    j->consumer.stopped_us = clock_wall_us();
+    put_heartbeat(j);
 }
 
 static void tail_free(void *p) {
     struct tail *t = p;
     if (!t) return;
     t->j->stopper.target = NULL;
-    if (t->registered) heartbeat(t, true);
+    if (t->applier && t->j->consumer.stream_id[0]) { /* what the last word will say */
+        t->j->consumer.seq = t->state.seq;
+        snprintf(t->j->consumer.link_id, sizeof t->j->consumer.link_id, "%s", t->state.link_id);
+    }
     applier_close(t->applier);
     tables_free(&t->tables);
     if (t->target) t->j->target_driver->target->close(t->target);
@@ -84,7 +98,7 @@ static void housekeep(struct tail *t, bool now) {
     }
     if (now || us >= t->next_heartbeat_us) {
         t->next_heartbeat_us = us + HEARTBEAT_EVERY_US;
-        heartbeat(t, false);
+        heartbeat(t->j, t->target_identity, &t->state);
     }
 }
 
@@ -122,7 +136,8 @@ static int open_tail(struct job *j, struct tail **out, struct err *e) {
     if (applier_open(&ao, &t->applier, e) < 0) goto bad;
     if (tables_at(&t->tables, t->chain, at.n + 1, applier_seq(t->applier), e) < 0) goto bad;
     if (broker_check_tables(j, t->target, &t->tables, e) < 0) goto bad;
-    t->registered = true;
+    heartbeat(j, t->target_identity, &t->state);
+    t->next_heartbeat_us = clock_mono_us() + HEARTBEAT_EVERY_US;
     *out = t;
     return 0;
 bad:
@@ -255,7 +270,8 @@ int step_broker_reset(struct job *j, struct step_result *r, struct err *e) {
     struct target_state st = {0}, was = {0};
     struct rebuild rb = {.job = j, .state = &st, .stopper = &j->stopper, .parallelism = (unsigned)j->options.table_parallelism};
     struct verify_report vr = {0};
-    char identity[128];
+    char identity[128], pinned[CHAIN_ID];
+    uint64_t pinned_seq;
     bool found, stopped = false;
     int rc = -1;
     if (job_chain(j, &rb.chain, e) < 0 || job_target(j, j->entity.name, &rb.target, e) < 0) goto out;
@@ -271,6 +287,8 @@ int step_broker_reset(struct job *j, struct step_result *r, struct err *e) {
         goto out;
     }
     if (broker_pin(rb.chain, found ? &was : NULL, &rb.to, e) < 0) goto out;
+    if (found && strcmp(was.phase, "restoring") == 0 && rebuild_pinned(&was, pinned, &pinned_seq, &(struct err){0}) == 0 && strcmp(pinned, rb.to.id) == 0)
+        rebuild_began_with(&was, rb.segment);
     if (rebuild_plan(&rb, true, e) < 0) goto out;
     if (!of_this_chain || strcmp(was.phase, "restoring") != 0) {
         log_info("the whole chain is verified before anything is dropped", KV_STR("to", rb.to.id));
@@ -280,6 +298,7 @@ int step_broker_reset(struct job *j, struct step_result *r, struct err *e) {
     snprintf(st.stream_id, sizeof st.stream_id, "%s", j->entity.name);
     stopper_target(&j->stopper, j->target_driver, rb.target, found ? was.stop_requested_us : 0);
     if (rebuild_begin(&rb, true, e) < 0) goto out;
+    heartbeat(j, identity, &st); /* a stop finds it in this phase too */
     if (rebuild_run(&rb, "tailing", &stopped, e) < 0) goto out;
     snprintf(j->result.id, sizeof j->result.id, "%s", st.link_id);
     j->result.seq = st.seq;

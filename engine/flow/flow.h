@@ -43,7 +43,10 @@ struct job {
     struct progress progress;
     struct stopper stopper;
     struct job_result result;
+    struct consumer consumer;           /* a broker's last heartbeat; registered in the store when it has a stream_id */
+    bool store_read_only;
     void *ctx; void (*ctx_free)(void *); /* a tailing step's open connections; dropped after an error */
+    void *side; void (*side_free)(void *); /* work beside the steps, on threads of its own; ended before anything else of the job */
     bool owned, place_checked, again;   /* again: it was done, and was asked for once more */
 };
 
@@ -82,6 +85,8 @@ int step_producer_follow(struct job *j, struct step_result *r, struct err *e);
 int step_broker_start(struct job *j, struct step_result *r, struct err *e);
 int step_broker_reset(struct job *j, struct step_result *r, struct err *e);
 int step_broker_tail(struct job *j, struct step_result *r, struct err *e);
+/* The last heartbeat of a broker that was registered: it has ended. Through errors that are tried again it counts as running. */
+void broker_farewell(struct job *j);
 int step_task_run(struct job *j, struct step_result *r, struct err *e);
 
 /* Plans that change nothing, for --dry-run. */

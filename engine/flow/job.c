@@ -108,7 +108,9 @@ static void wipe(char *s) {
 
 void job_close(struct job *j) {
     if (!j) return;
+    if (j->side) j->side_free(j->side);
     drop_ctx(j);
+    broker_farewell(j);
     if (j->owned) entity_disown(j->control, &j->entity);
     if (j->store) store_close(j->store);
     policy_close(j->policy);
