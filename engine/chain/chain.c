@@ -21,6 +21,7 @@ static void link_info_of(const struct chain *c, const struct lineage_link *x, ui
     memcpy(out->id, x->id, CHAIN_ID);
     memcpy(out->attempt, x->attempt, CHAIN_ATTEMPT);
     if (s) memcpy(out->segment, s->id, CHAIN_SEG);
+    out->full_complete = s && s->state == SEGMENT_COMPLETE;
     out->start_seq = start_seq;
     out->end_seq = x->end_seq;
     out->time_us = x->time_us;
@@ -40,6 +41,10 @@ static void info_fill(struct chain *c) {
     i->extendable = l->extendable;
     memcpy(i->segment, s->id, CHAIN_SEG);
     i->full_complete = s->state == SEGMENT_COMPLETE;
+    for (size_t k = 0; k < l->nsegments; k++)
+        i->restorable = i->restorable || l->segments[k].state == SEGMENT_COMPLETE;
+    i->segment_first = s->first;
+    i->nsegments = l->nsegments;
     i->nlinks = lineage_count(l);
     i->tip_pos = l->tip;
     i->covered = l->covered;

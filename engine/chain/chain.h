@@ -30,6 +30,7 @@ struct link_info {
     int64_t time_us;        /* when it was catalogued */
     uint64_t bytes;         /* stored: manifest and chunks */
     bool opening;           /* a segment's link 0: no changes, stands for its full */
+    bool full_complete;     /* of its segment */
 };
 
 struct chain_info {
@@ -40,6 +41,9 @@ struct chain_info {
     bool extendable;        /* has an anchor (--chain-slot, or an engine whose capture is always armed) */
     char segment[17];       /* the open one */
     bool full_complete;     /* of the open segment */
+    bool restorable;        /* some segment's full is complete */
+    uint64_t segment_first; /* number of the open segment's opening; of no meaning without links */
+    uint64_t nsegments;
     uint64_t nlinks;        /* openings included */
     struct link_info tip;
     struct pos tip_pos, covered; /* covered_to; not set when there is none */
@@ -110,6 +114,17 @@ void full_table_abort(struct full_table *ft);
 /* Sequences sampled at the end, every table must be done. full.json, then the catalogue. */
 int full_end(struct full *f, const struct object *sequences, size_t nsequences, char id[CHAIN_ID], struct err *e);
 void full_close(struct full *f);
+
+/* Rotation. At the end of a link the next segment opens *filling*: an entry without records at the tip's position, whose tables are those
+ * in force there; links go on behind it at once, and its full is written beside them. Every table of the chain must be in `c` in the very
+ * shape that is in force (CODE_SHAPE_CHANGED: nothing was written; the chain has to tell of the change first); `c` gives the objects and
+ * warnings. A filling segment that another follows is given up for good. CODE_LIMIT: there are CHAIN_SEGMENTS_MAX. */
+#define CHAIN_SEGMENTS_MAX 64
+int chain_rotate(struct chain *ch, const struct catalog *c, struct link_info *opening, struct err *e);
+/* The full of that segment, from where it is: its done tables stay. It has to be the open segment, and filling (CODE_CHAIN_CONFLICT).
+ * May run on a thread of its own beside the chain's links; of `o` compression and chunk_rows count. Then full_table_begin … full_end,
+ * with snapshots at or behind the opening. */
+int full_refill(struct store *st, const struct full_opts *o, const char *segment, struct full **f, struct err *e);
 
 /* Reading it. */
 struct full_reader;

@@ -34,7 +34,8 @@
  *       or null); covered_us (when)
  *   replaced: up to 16 ids of lineages that stood here before, newest first; absent when there is none
  *   segments [{id, first, state, full}]: first is the number of its opening; state "starting" (intent alone, no opening yet), "filling"
- *       (opened) or "complete" (full is the DIGEST of full.json)
+ *       (opened) or "complete" (full is the DIGEST of full.json). A filling segment with another behind it is given up: its links count,
+ *       its full never will
  *   pages [{digest, level, first, count, end_seq}]: count entries from number first on are below that page
  *   links [{n, attempt, id, end_seq, time_us, bytes}]: at most 128
  * Entries are in order of n without holes: those under pages, then links. An entry's records have the seqs from the end_seq before it (0

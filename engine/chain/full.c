@@ -256,7 +256,7 @@ out:
 static int end_fits(const struct full *f, const struct lineage *l, const void *arg) {
     const struct lineage_segment *s = full_in(f, l);
     if (s == NULL || s->state == SEGMENT_STARTING) return -1;
-    if (s->state == SEGMENT_FILLING) return 0;
+    if (s->state == SEGMENT_FILLING) return s == &l->segments[l->nsegments - 1] ? 0 : -1; /* given up when another follows */
     return strcmp(s->full, arg) == 0 ? 1 : -1;
 }
 

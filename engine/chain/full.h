@@ -22,6 +22,8 @@ struct full {
     size_t ndone, cap_done;
 };
 struct full *full_new(struct store *st, const struct full_opts *o, struct err *e);
+/* What earlier attempts at f->seg left: the opening's tables, done tables, full.json. f->o is set. */
+int full_look(struct full *f, struct err *e);
 int full_add_done(struct full *f, uint32_t table, const char *attempt, const char *digest, struct err *e);
 /* One conditional step of the catalogue. `fits` says whether l is what the step starts from (0), past it (1) or another's (-1). */
 int full_step(struct full *f, int (*fits)(const struct full *f, const struct lineage *l, const void *arg),

@@ -54,11 +54,27 @@ static int find_done(void *arg, const char *path, uint64_t size, int64_t mtime_u
     return x->failed;
 }
 
+int full_look(struct full *f, struct err *e) {
+    struct find_done found = {f, e, false};
+    struct buf b = BUF_INIT(FORMAT_DOC_MAX);
+    char path[CHAIN_PATH], etag[STORE_ETAG];
+    bool there, same;
+    int rc = -1;
+    if (opening_catalog(f->st, &f->o, &f->cat, e) < 0) goto out;
+    snprintf(path, sizeof path, "seg-%s/done/", f->seg);
+    if (f->st->ops->list(f->st, path, find_done, &found, e) < 0 || found.failed) goto out;
+    path_full(path, f->seg);
+    if (f->st->ops->get(f->st, path, FORMAT_DOC_MAX, NULL, &b, etag, &there, &same, e) < 0) goto out;
+    f->full_seen = there;
+    rc = 0;
+out:
+    buf_free(&b);
+    return rc;
+}
+
 static int resume(struct full *f, struct err *e) {
     struct buf b = BUF_INIT(FORMAT_DOC_MAX);
-    char path[CHAIN_PATH], id[CHAIN_ID], etag[STORE_ETAG];
-    struct find_done found = {f, e, false};
-    bool there, same;
+    char path[CHAIN_PATH], id[CHAIN_ID];
     int rc = -1;
     memcpy(f->seg, f->lin.segments[0].id, CHAIN_SEG);
     path_full_start(path, f->seg);
@@ -68,14 +84,8 @@ static int resume(struct full *f, struct err *e) {
         goto out;
     }
     memcpy(f->id, id, CHAIN_ID);
-    if (opening_parse(b.p, b.n, path, &f->o, e) < 0 || opening_catalog(f->st, &f->o, &f->cat, e) < 0) goto out;
-    snprintf(path, sizeof path, "seg-%s/done/", f->seg);
-    if (f->st->ops->list(f->st, path, find_done, &found, e) < 0 || found.failed) goto out;
-    path_full(path, f->seg);
-    buf_reset(&b);
-    if (f->st->ops->get(f->st, path, FORMAT_DOC_MAX, NULL, &b, etag, &there, &same, e) < 0) goto out;
-    f->full_seen = there;
-    rc = 0;
+    if (opening_parse(b.p, b.n, path, &f->o, e) < 0) goto out;
+    rc = full_look(f, e);
 out:
     buf_free(&b);
     return rc;

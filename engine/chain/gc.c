@@ -177,7 +177,7 @@ static bool garbage(const struct gc *g, const char *path) {
     if (!IS("done/%u-%16[0-9a-f].json%n", &table, attempt) && !IS("rows/%u/%16[0-9a-f]-%llu.chunk%n", &table, attempt, &k)) return false;
 #undef IS
     if (s == NULL) return true;
-    if (s->state != SEGMENT_COMPLETE) return false;
+    if (s->state != SEGMENT_COMPLETE) return s != &l->segments[l->nsegments - 1]; /* given up, or it may go on */
     snprintf(name, sizeof name, "%s/%u-%s", seg, table, attempt);
     return !names_has(&g->done, name);
 }

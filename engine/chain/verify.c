@@ -112,6 +112,9 @@ static int verify_link(struct verify *v, uint64_t n, struct err *e) {
     v->r->links++;
     v->r->bytes += li.bytes;
     if (li.opening) {
+        struct opening o;
+        if (chain_opening(v->c, n, &o, e) < 0) goto out;
+        opening_free(&o);
         rc = 0;
         goto out;
     }

@@ -71,7 +71,7 @@ static int back_to_planned(struct backup *b, struct err *e) {
     bool found, moved;
     if (strcmp(en->state, "planned") == 0 || strcmp(en->state, "refused_full") == 0) return 0;
     if (chain_open(b->j->store, &ch, &found, e) < 0) return -1;
-    bool complete = found && chain_info(ch)->full_complete;
+    bool complete = found && chain_info(ch)->restorable;
     chain_close(ch);
     if (complete && !b->j->options.force_overwrite) {
         err_set(e, CODE_CHAIN_EXISTS, "there is a chain at '%s' already", b->j->store->url);
@@ -171,7 +171,7 @@ static int adopt_unknown(struct backup *b, struct err *e) {
     if (!machine_has_event(b->c, "producer", b->j->entity.state, "adopt")) return 0;
     if (job_chain(b->j, &ch, e) < 0) return -1;
     const struct chain_info *ci = chain_info(ch);
-    found = ci->full_complete;
+    found = ci->restorable;
     int rc = 0;
     if (!found) {
         err_set(e, CODE_CHAIN_INCOMPLETE, "the full of chain '%.12s' is not complete", ci->lineage);

@@ -31,12 +31,13 @@ static int list_link(struct look *l, const struct link_info *li, struct err *e) 
     char at[32];
     clock_iso(li->time_us, at);
     if (!l->json)
-        return buf_addf(&l->out, e, "%6llu  %s  %s  %-11s  %10llu records  %12llu bytes\n", (unsigned long long)li->n, li->id, at, li->opening ? "full" : "incremental",
+        return buf_addf(&l->out, e, "%6llu  %s  %s  %-11s  %10llu records  %12llu bytes\n", (unsigned long long)li->n, li->id, at, !li->opening ? "incremental" : li->full_complete ? "full" : "opening",
                         (unsigned long long)(li->end_seq - li->start_seq), (unsigned long long)li->bytes);
     jw_obj(&l->w);
     jw_kv_uint(&l->w, "n", li->n);
     jw_kv_str(&l->w, "id", li->id);
     jw_kv_str(&l->w, "kind", li->opening ? "full" : "incremental");
+    if (li->opening) jw_kv_bool(&l->w, "full_complete", li->full_complete);
     jw_kv_str(&l->w, "segment", li->segment);
     jw_kv_str(&l->w, "time", at);
     jw_kv_uint(&l->w, "start_seq", li->start_seq);
@@ -65,7 +66,7 @@ static int show_chain(struct look *l, struct err *e) {
     if (chain_shapes_at(l->c, ci->nlinks, &shapes, &n, e) < 0) return -1;
     if (!l->json) {
         if (buf_addf(&l->out, e, "chain      %s\nsource     %s\nslot       %s\nfull       %s\nextendable %s\nlinks      %llu\ntip        %s at %s (seq %llu)\ncovered    %s\n",
-                     ci->lineage, ci->source_identity, ci->slot_name[0] ? ci->slot_name : "none", ci->full_complete ? "complete" : "not complete", ci->extendable ? "yes" : "no",
+                     ci->lineage, ci->source_identity, ci->slot_name[0] ? ci->slot_name : "none", ci->full_complete ? "complete" : ci->restorable ? "complete in an earlier segment, not yet in the open one" : "not complete", ci->extendable ? "yes" : "no",
                      (unsigned long long)ci->nlinks, ci->tip.id, ci->tip_pos.token, (unsigned long long)ci->tip.end_seq,
                      pos_is_set(&ci->covered) ? ci->covered.token : "-") < 0)
             return -1;
@@ -79,6 +80,7 @@ static int show_chain(struct look *l, struct err *e) {
     jw_kv_str(&l->w, "source_identity", ci->source_identity);
     jw_kv_str(&l->w, "slot", ci->slot_name[0] ? ci->slot_name : NULL);
     jw_kv_bool(&l->w, "full_complete", ci->full_complete);
+    jw_kv_bool(&l->w, "restorable", ci->restorable);
     jw_kv_bool(&l->w, "extendable", ci->extendable);
     jw_kv_uint(&l->w, "links", ci->nlinks);
     jw_kv_str(&l->w, "tip_id", ci->tip.id);

@@ -55,7 +55,8 @@ const size_t flag_count = MEM_ARRAY_LEN(flag_all);
 static const char *const f_full[] = {COMMON, "name", SOURCE, STORE_W, "chain-slot", "include-table", "exclude-table", "publish-all", "table-parallelism", "chunk-size",
                                      "compression", "force-overwrite", "dry-run", "format", NULL};
 static const char *const f_incr[] = {COMMON, "name", SOURCE, STORE_W, "since", "window", "max-changes", "chunk-size", "compression", "dry-run", "format", NULL};
-static const char *const f_stream[] = {COMMON, "name", SOURCE, STORE_W, "since", "rollover-window", "rollover-max-changes", "rollover-max-bytes", "include-empty", "rollover-hook", "policy",
+static const char *const f_stream[] = {COMMON, "name", SOURCE, STORE_W, "since", "rollover-window", "rollover-max-changes", "rollover-max-bytes", "include-empty", "rollover-hook",
+                                       "retain-rotate-at-chain-length", "retain-rotate-at", "policy",
                                        "chunk-size", "compression", NULL};
 static const char *const f_sstop[] = {COMMON, STORE_W, NULL};
 static const char *const f_read[] = {COMMON, STORE_R, "format", NULL};

@@ -17,6 +17,7 @@
 #include "engine/flow/hook.h"
 #include "engine/flow/mirror.h"
 #include "engine/flow/notify.h"
+#include "engine/flow/rotate.h"
 
 #define BATCH_BYTES MiB(1)
 #define WAIT_US 200000
@@ -47,7 +48,7 @@ static int check_chain(struct follow *f, struct err *e) {
     struct job *j = f->j;
     const struct chain_info *ci = chain_info(f->chain);
     char identity[128];
-    if (!ci->full_complete) {
+    if (!ci->restorable) {
         err_set(e, CODE_CHAIN_INCOMPLETE, "the full of chain '%.12s' is not complete", ci->lineage);
         return err_hint(e, "finish it: run the same `sluice backup full` command again");
     }
@@ -282,6 +283,7 @@ int step_producer_follow(struct job *j, struct step_result *r, struct err *e) {
     if (!f && follow_open(j, &f, e) < 0) return -1;
     j->ctx = f;
     j->ctx_free = follow_free;
+    if (f->continuous && !j->options.dry_run && rotation_boundary(j, f->chain, f->source, e) < 0) goto out;
     begin_tick(f);
     snprintf(j->result.lineage, sizeof j->result.lineage, "%s", chain_info(f->chain)->lineage);
     j->result.start = f->start;

@@ -42,7 +42,7 @@ void mirror_chain(struct job *j, struct chain *c, uint64_t from_n) {
     struct buf b = BUF_INIT(MiB(1));
     struct err e = {0};
     struct jw w;
-    uint64_t last_n = ci->nlinks > from_n + LINKS_AT_ONCE ? from_n + LINKS_AT_ONCE : ci->nlinks, opening_n = from_n;
+    uint64_t last_n = ci->nlinks > from_n + LINKS_AT_ONCE ? from_n + LINKS_AT_ONCE : ci->nlinks;
     jw_begin(&w, &b, &e);
     jw_obj(&w);
     chain_members(&w, ci);
@@ -51,17 +51,19 @@ void mirror_chain(struct job *j, struct chain *c, uint64_t from_n) {
     for (uint64_t n = from_n; n < last_n; n++) {
         struct link_info li;
         if (chain_link(c, n, &li, &e) < 0) goto out;
-        if (li.opening) opening_n = n;
         link_member(&w, &li);
     }
     jw_arr_end(&w);
     jw_key(&w, "segments");
     jw_arr(&w);
-    if (from_n == 0) {
+    for (uint64_t n = from_n; n < last_n; n++) {
+        struct link_info li;
+        if (chain_link(c, n, &li, &e) < 0) goto out;
+        if (!li.opening) continue;
         jw_obj(&w);
-        jw_kv_str(&w, "segment", ci->segment);
-        jw_kv_uint(&w, "first_n", opening_n);
-        jw_kv_int(&w, "full_complete", ci->full_complete);
+        jw_kv_str(&w, "segment", li.segment);
+        jw_kv_uint(&w, "first_n", n);
+        jw_kv_int(&w, "full_complete", li.full_complete);
         jw_obj_end(&w);
     }
     jw_arr_end(&w);

@@ -30,6 +30,8 @@ const struct option option_all[] = {
     {"rollover-max-bytes", OPTION_BYTES, O(rollover_max_bytes), true, "BYTES", "or after so many bytes of records (64MiB)"},
     {"include-empty", OPTION_BOOL, O(include_empty), true, NULL, "add links without changes too"},
     {"rollover-hook", OPTION_STR, O(rollover_hook), true, "CMD", "run after each link, with SLUICE_LINK_ID and others in its environment; 30 s at most"},
+    {"retain-rotate-at-chain-length", OPTION_U64, O(rotate_length), true, "N", "begin a new full beside the links after so many of them (0 = never)"},
+    {"retain-rotate-at", OPTION_DURATION, O(rotate_age_us), true, "DUR", "or when the last one is so old"},
     {"map-schema", OPTION_LIST, O(map_schema), true, "A=B", "tables of schema A go to schema B"},
     {"control-schema", OPTION_STR, O(control_schema), true, "NAME", "where sluice's own tables stand on the target"},
     {"to-id", OPTION_STR, O(to_id), false, "ID", "restore up to this link (default: the last)"},

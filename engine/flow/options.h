@@ -23,6 +23,8 @@ struct options {
     int64_t rollover_us;
     uint64_t rollover_max_bytes;
     const char *rollover_hook;
+    uint64_t rotate_length;          /* links of a segment; 0 = no limit */
+    int64_t rotate_age_us;
     /* restore, broker */
     struct list map_schema;         /* "A=B" each */
     const char *control_schema, *to_id, *to_position, *to_time, *at_chain_id;

@@ -20,14 +20,19 @@
 
 /* ---- planning ---- */
 
-static int choose_full(struct rebuild *r, struct err *e) {
+/* The newest complete full whose opening is at or below link `from`; an unfinished rebuild's is the one that it began with. */
+static int choose_full(struct rebuild *r, uint64_t from, struct err *e) {
     const struct chain_info *ci = chain_info(r->chain);
-    for (uint64_t n = r->to.n + 1; n-- > 0;) {
+    for (uint64_t n = from + 1; n-- > 0;) {
         if (chain_link(r->chain, n, &r->opening, e) < 0) return -1;
-        if (!r->opening.opening) continue;
+        if (!r->opening.opening || (r->segment[0] && strcmp(r->segment, r->opening.segment) != 0)) continue;
         if (full_reader_open(r->chain, r->opening.segment, &r->full, e) == 0) return 0;
         if (e->code != CODE_CHAIN_INCOMPLETE || n == 0) return -1;
         err_clear(e);
+    }
+    if (r->segment[0]) {
+        err_set(e, CODE_CHAIN_INCOMPLETE, "the full '%s' that the unfinished rebuild began with is not in chain '%s' any more", r->segment, ci->lineage);
+        return err_hint(e, "empty the target and begin anew, or use --reset-target-data");
     }
     return err_set(e, CODE_CHAIN_INCOMPLETE, "no complete full of chain '%s' lies at or below link %llu", ci->lineage, (unsigned long long)r->to.n);
 }
@@ -92,11 +97,35 @@ out:
     return rc;
 }
 
+/* Where the commit at to_seq ends. */
+static int bound_pos(struct rebuild *r, struct pos *p, struct err *e) {
+    struct link_reader *lr = NULL;
+    struct batch b = {0};
+    int rc = -1;
+    if (batch_init(&b, KiB(64), e) < 0 || link_reader_open(r->chain, r->to.n, r->to_seq - 1, &lr, e) < 0 || link_reader_next(lr, &b, 1, e) < 0) goto out;
+    if (!b.n || b.v[0].seq != r->to_seq || b.v[0].op != CHANGE_COMMIT || !b.v[0].pos) {
+        err_set(e, CODE_INTERNAL, "record %llu of link '%s' is no commit", (unsigned long long)r->to_seq, r->to.id);
+        goto out;
+    }
+    *p = *b.v[0].pos;
+    rc = 0;
+out:
+    link_reader_close(lr);
+    batch_free(&b);
+    return rc;
+}
+
 /* A bound inside the link: every table's own snapshot must be reached by then. */
 static int check_bound(struct rebuild *r, struct err *e) {
-    for (size_t i = 0; r->to_seq && i < r->tables.n; i++) {
-        const struct flow_table *t = r->tables.v[i];
-        if (!t || t->skip_seq <= r->to_seq) continue;
+    const struct full_table_info *ti;
+    size_t n = full_reader_tables(r->full, &ti);
+    struct pos at;
+    if (!r->to_seq) return 0;
+    if (bound_pos(r, &at, e) < 0) return -1;
+    for (size_t i = 0; i < n; i++) {
+        const struct flow_table *t = tables_get(&r->tables, ti[i].table);
+        enum pos_order o = pos_compare(&ti[i].snapshot, &at);
+        if (!t || !t->wanted || o == POS_LESS || o == POS_EQUAL) continue;
         err_set(e, CODE_CHAIN_INCOMPLETE, "the rows of table '%s.%s' were read later than the point asked for", t->ns, t->name);
         return err_hint(e, "ask for a later one; see `sluice backup list`");
     }
@@ -145,10 +174,11 @@ static int check_later_tables(struct rebuild *r, bool may_replace, struct err *e
     return 0;
 }
 
-int rebuild_plan(struct rebuild *r, bool may_replace, struct err *e) {
+/* A full whose tables were read past the point asked for (it was written while links went on) cannot give it: an older one does. */
+static int plan_full(struct rebuild *r, uint64_t from, struct err *e) {
     const struct full_table_info *ti;
     struct job *j = r->job;
-    if (choose_full(r, e) < 0) return -1;
+    if (choose_full(r, from, e) < 0) return -1;
     if (tables_init(&r->tables, j->target_driver, r->target, &j->filter, j->map_ns, j->nmap_ns, e) < 0) return -1;
     size_t n = full_reader_tables(r->full, &ti), wanted = 0;
     for (size_t i = 0; i < n; i++) {
@@ -158,7 +188,19 @@ int rebuild_plan(struct rebuild *r, bool may_replace, struct err *e) {
     }
     if (n && !wanted) return err_set(e, CODE_USAGE, "the table filter leaves none of the chain's %zu tables", n);
     if (tables_collisions(&r->tables, e) < 0) return -1;
-    if (find_skips(r, e) < 0 || check_bound(r, e) < 0) return -1;
+    if (find_skips(r, e) == 0 && check_bound(r, e) == 0) return 0;
+    if (e->code != CODE_CHAIN_INCOMPLETE || r->opening.n == 0 || r->segment[0]) return -1;
+    log_debug("this full was read past the point; an older one is taken", KV_STR("segment", r->opening.segment), KV_STR("err", e->msg));
+    err_clear(e);
+    from = r->opening.n - 1;
+    rebuild_free(r);
+    return plan_full(r, from, e);
+}
+
+int rebuild_plan(struct rebuild *r, bool may_replace, struct err *e) {
+    const struct full_table_info *ti;
+    if (plan_full(r, r->to.n, e) < 0) return -1;
+    size_t n = full_reader_tables(r->full, &ti);
     for (size_t i = 0; i < n; i++) {
         struct flow_table *t = tables_get(&r->tables, ti[i].table);
         if (t->wanted && check_table(r, t->shape, t->ns, t->name, may_replace, e) < 0) return -1;
@@ -227,7 +269,10 @@ static bool same_rebuild(const struct rebuild *r) {
     struct err ignore = {0};
     char id[CHAIN_ID];
     uint64_t seq;
-    return rebuild_pinned(r->state, id, &seq, &ignore) == 0 && strcmp(id, r->to.id) == 0 && seq == r->to_seq;
+    char segment[17];
+    rebuild_began_with(r->state, segment);
+    return rebuild_pinned(r->state, id, &seq, &ignore) == 0 && strcmp(id, r->to.id) == 0 && seq == r->to_seq &&
+           (!segment[0] || strcmp(segment, r->opening.segment) == 0);
 }
 
 int rebuild_pinned(const struct target_state *st, char id[CHAIN_ID], uint64_t *seq, struct err *e) {
@@ -242,6 +287,15 @@ int rebuild_pinned(const struct target_state *st, char id[CHAIN_ID], uint64_t *s
 out:
     if (o) json_decref(o);
     return rc;
+}
+
+void rebuild_began_with(const struct target_state *st, char segment[17]) {
+    struct err ignore = {0};
+    const char *text;
+    json_t *o = json_parse(st->detail, strlen(st->detail), "the state row's detail", &ignore);
+    segment[0] = '\0';
+    if (o && json_get_str(o, "segment", &text, "the state row's detail", &ignore) == 0) snprintf(segment, 17, "%s", text);
+    if (o) json_decref(o);
 }
 
 static void stand_at_opening(struct rebuild *r) {

@@ -14,6 +14,7 @@ struct rebuild {
     struct target_state *state;   /* taken over by rebuild_begin */
     struct link_info to;          /* pinned: what the target will stand at */
     uint64_t to_seq;              /* pinned: a commit inside `to` to stop behind; 0 = the whole link */
+    char segment[17];             /* the full to load, when an unfinished rebuild began with it; empty: the newest that will do */
     struct link_info opening;     /* of the segment whose full is loaded */
     struct full_reader *full;
     struct tables tables;
@@ -38,6 +39,8 @@ int rebuild_run(struct rebuild *r, const char *last_phase, bool *stopped, struct
 void rebuild_free(struct rebuild *r);
 /* The id and seq that an unfinished (or finished) rebuild pinned in its row. seq 0: the whole link. */
 int rebuild_pinned(const struct target_state *st, char id[CHAIN_ID], uint64_t *seq, struct err *e);
+/* The segment whose full it loads; empty when the row does not say. */
+void rebuild_began_with(const struct target_state *st, char segment[17]);
 
 /* The shapes in force right behind `seq`, which lies in link n (or at its start): for resuming inside a link. */
 int tables_at(struct tables *ts, struct chain *c, uint64_t n, uint64_t seq, struct err *e);

@@ -62,7 +62,10 @@ static int look_back(struct rebuild *r, const char *stream, struct target_state 
     if (pick_link(r, asked ? o->to_id : pinned, e) < 0) return -1;
     if (!asked) r->to_seq = seq;
     *resuming = strcmp(r->to.id, pinned) == 0 && r->to_seq == seq;
-    if (*resuming) return 0;
+    if (*resuming) {
+        rebuild_began_with(was, r->segment);
+        return 0;
+    }
     err_set(e, CODE_STREAM_INCOMPLETE, "an unfinished restore of this chain to link '%s'%s is on the target", pinned, seq ? " (to a point inside it)" : "");
     return err_hint(e, "finish it: leave --to-… out; or drop its tables and its row in sluice_cdc_state");
 }
