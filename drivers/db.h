@@ -87,6 +87,8 @@ struct source_ops {
     /* Rows and bytes the table probably has, for progress; may be -1. */
     int (*reader_estimate)(struct reader *r, const struct shape *t, int64_t *rows, int64_t *bytes, struct err *e);
     void (*reader_close)(struct reader *r);
+    /* Values of the catalogue's sequences, read again: once the rows are copied they are behind none of them. NULL without CAP_SEQUENCES. */
+    int (*sequences_again)(struct source *s, struct catalog *c, struct err *e);
 
     /* Open the log behind `from` (the last durable end). `known` are the shapes in force there, with table numbers and oids: the driver
      * compares the source's tables with them and reports differences as CHANGE_SHAPE before the first change that uses them. */

@@ -258,6 +258,32 @@ out:
     return rc;
 }
 
+/* The catalogue is older than the snapshot: rows committed between may hold values that its sequences had not given out yet. */
+int source_sequences_again(struct source *s, struct catalog *c, struct err *e) {
+    struct object *now;
+    size_t n, at = 0;
+    int rc = -1;
+    int64_t *oids = mem_alloc((c->ntables + 1) * sizeof *oids, e);
+    if (oids == NULL) return -1;
+    for (size_t i = 0; i < c->ntables; i++) oids[i] = c->tables[i]->oid;
+    if (source_sequences(s, s->c, oids, c->ntables, c->arena, &now, &n, NULL, e) < 0) goto out;
+    for (size_t i = 0; i < c->nobjects; i++) {
+        struct object *o = &c->objects[i];
+        if (o->kind != OBJECT_SEQUENCE) continue;
+        for (size_t k = 0; k < n; k++, at++) { /* both lists are in the same order */
+            const struct object *q = &now[at % n];
+            if (strcmp(q->ns, o->ns) != 0 || strcmp(q->name, o->name) != 0) continue;
+            o->value = q->value;
+            o->is_called = q->is_called;
+            break;
+        }
+    }
+    rc = 0;
+out:
+    mem_free(oids);
+    return rc;
+}
+
 /* Schemas, collations, extensions, types, sequences: in the order in which a restore makes them. */
 static int read_objects(struct source *s, struct catalog *c, const int64_t *oids, size_t n, struct err *e) {
     struct buf list = BUF_INIT(MiB(64));

@@ -100,6 +100,7 @@ const struct source_ops postgres_source_ops = {
     .reader_next = source_reader_next,
     .reader_estimate = source_reader_estimate,
     .reader_close = source_reader_close,
+    .sequences_again = source_sequences_again,
     .stream_open = source_stream_open,
     .stream_next = source_stream_next,
     .stream_ack = source_stream_ack,

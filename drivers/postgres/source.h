@@ -33,6 +33,7 @@ int source_catalog(struct source *s, bool for_chain, struct catalog **c, struct 
 /* Sequences of the tables (by oid) and those that stand alone and pass the filter, with values. */
 int source_sequences(struct source *s, PGconn *c, const int64_t *oids, size_t noids, struct arena *a, struct object **o, size_t *n,
                      struct catalog *warn, struct err *e);
+int source_sequences_again(struct source *s, struct catalog *c, struct err *e);
 int pg_oid_list(struct buf *b, const int64_t *oids, size_t n, struct err *e);            /* {1,2,3} */
 /* Why changes of this table could not be logged; NULL when its replica identity is usable. */
 const char *replica_identity_fault(const struct shape *s, char replident);

@@ -2,7 +2,8 @@
  * 1. Durable before anything on the source: the intent (so an anchor left by a killed run can be told from a stranger's). Durable before the first
  *    row: the anchor's position and the tables. A killed full goes on with the first anchor, never with a second.
  * 2. Each table is read from one snapshot and says at which position; a table half read under a lost snapshot is read again whole.
- * 3. Several tables are copied at once where the source's snapshots can be shared: one reader and one table per thread. */
+ * 3. Sequences are read behind the last row: none is behind a value that a row holds.
+ * 4. Several tables are copied at once where the source's snapshots can be shared: one reader and one table per thread. */
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -295,6 +296,7 @@ int step_producer_full(struct job *j, struct step_result *r, struct err *e) {
     c.snap = o.snap;
     snprintf(j->result.lineage, sizeof j->result.lineage, "%s", full_lineage(o.full));
     if (c.snap && copy_all(&c, e) < 0) goto out;
+    if (src->sequences_again && src->sequences_again(o.s, o.catalog, e) < 0) goto out;
     if (FAULT("full.before_end", e) < 0) goto out;
     if (full_end(o.full, o.catalog->objects, o.catalog->nobjects, j->result.id, e) < 0) goto out;
     if (FAULT("full.after_end", e) < 0) goto out;
