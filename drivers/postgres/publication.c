@@ -4,13 +4,16 @@
  * 1. It is made before the slot: what decodes the log looks the publication up as it was at each record.
  * 2. It lists tables: each leaf, and each partitioned table so that partitions made later are in the log from their first row. FOR ALL
  *    TABLES only when that was asked for.
- * 3. The tables are locked against DDL while it is made, and their shapes compared with the catalogue's in the same transaction: what was
+ * 3. One that is there already is used as it is when it publishes just that, and never replaced: it may be a stranger's. What a run of ours
+ *    left is taken down with its slot before.
+ * 4. The tables are locked against DDL while it is made, and their shapes compared with the catalogue's in the same transaction: what was
  *    checked is what is published. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "drivers/postgres/source.h"
 #include "engine/base/embed.h"
+#include "engine/base/log.h"
 #include "engine/base/mem.h"
 #include "engine/base/text.h"
 
@@ -113,7 +116,11 @@ int publication_create(struct source *s, const struct catalog *c, struct err *e)
     qsort(oids, c->ntables, sizeof *oids, by_value);
     if (pg_do(s->c, "BEGIN", "create the publication", e) < 0) goto out;
     if (same_there(s, c, oids, &there, &same, e) < 0) goto end;
-    if (there && !same && publication_drop(s, e) < 0) goto end;
+    if (there && !same) {
+        err_set(e, CODE_PUBLICATION_EXISTS, "publication '%s' exists already, and publishes something else than this chain's tables", s->o.slot_name);
+        err_hint(e, "choose another --slot-name, or, when nothing needs it: DROP PUBLICATION \"%s\"", s->o.slot_name);
+        goto end;
+    }
     if (!same) {
         if (create_text(s, c, &b, e) < 0) goto end;
         const char *sql = buf_str(&b, e);
@@ -139,7 +146,16 @@ out:
 
 int publication_drop(struct source *s, struct err *e) {
     struct buf b = BUF_INIT(KiB(4));
+    const char *p[1] = {s->o.slot_name};
+    char ours[8];
+    bool there;
     int rc = -1;
+    if (pg_scalar(s->c, embed_sql("postgres/publication_owned"), 1, p, "read the publication", ours, sizeof ours, &there, e) < 0) return -1;
+    if (!there) return 0;
+    if (ours[0] != 't') { /* made by its tables' owner for us: the next anchor uses it again, or says why not */
+        log_info("the publication belongs to another role and stays", KV_STR("publication", s->o.slot_name));
+        return 0;
+    }
     if (buf_adds(&b, "DROP PUBLICATION IF EXISTS ", e) == 0 && text_ident(&b, s->o.slot_name, e) == 0) {
         const char *sql = buf_str(&b, e);
         if (sql != NULL) rc = pg_do(s->c, sql, "drop the publication", e);

@@ -265,6 +265,10 @@ SELECT p.puballtables, p.pubinsert AND p.pubupdate AND p.pubdelete AND p.pubtrun
                   AND (pg_catalog.to_jsonb(r) ->> 'prqual' IS NOT NULL OR pg_catalog.to_jsonb(r) ->> 'prattrs' IS NOT NULL))
   FROM pg_catalog.pg_publication p WHERE p.pubname = $1;
 
+--| name: publication_owned
+--| in: name TEXT   out: ours INTEGER
+SELECT pg_catalog.pg_has_role(p.pubowner, 'USAGE') FROM pg_catalog.pg_publication p WHERE p.pubname = $1;
+
 --| name: publication_missing
 --| in: name TEXT, oids TEXT   out: ns TEXT, name TEXT
 -- Of the tables (by oid) those that are still there and hold rows but are not published.
