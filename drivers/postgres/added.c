@@ -1,14 +1,15 @@
 /* Columns that a table got: what the rows hold that were there before.
  *
  * DESIGN
- * The log does not say what ALTER TABLE … ADD COLUMN put into old rows, and the default that the catalogue shows now may have been set, changed or
- * dropped afterwards. Between the shape that was and the shape that is stands one more, whose default is what old rows hold; a consumer that adds
- * the column by the first and then moves to the second does what the source did.
+ * The log does not say what ALTER TABLE … ADD COLUMN put into old rows, and the default that the catalogue shows now may have been set,
+ * changed or dropped afterwards. Between the shape that was and the shape that is stands one more, whose default is what old rows hold; a
+ * consumer that adds the column by the first and then moves to the second does what the source did.
  * 1. The catalogue keeps the value (attmissingval): that is it.
  * 2. It keeps none, and the table's file is the one it was made with: old rows hold NULL.
- * 3. It keeps none, and the file was written anew at some time: where no row holds NULL, the default as it is does no harm, since what differs from
- *    it was logged. Else rows hold NULL, unless the file may have been written anew after the column came (VACUUM FULL, CLUSTER), which forgets the
- *    value: refused. */
+ * 3. It keeps none, and the file was written anew at some time: where no row holds NULL, the default as it is does no harm, since what
+ *    differs from it was logged. Else rows hold NULL, unless the file may have been written anew after the column came (VACUUM FULL,
+ *    CLUSTER), which forgets the value: refused.
+ */
 #include <stdio.h>
 #include <string.h>
 
@@ -25,7 +26,8 @@ static bool says(const char *sql, const char *value) {
     if (sql == NULL) return false;
     if (*sql != '\'') return strcmp(sql, value) == 0;
     size_t n = strlen(value);
-    return strpbrk(value, "'\\") == NULL && strncmp(sql + 1, value, n) == 0 && sql[n + 1] == '\'' && (sql[n + 2] == 0 || strncmp(sql + n + 2, "::", 2) == 0);
+    return strpbrk(value, "'\\") == NULL && strncmp(sql + 1, value, n) == 0 && sql[n + 1] == '\'' &&
+           (sql[n + 2] == 0 || strncmp(sql + n + 2, "::", 2) == 0);
 }
 
 static const char *literal(struct arena *a, const struct column *c, const char *value, struct err *e) {
@@ -87,8 +89,9 @@ static int filled(PGconn *c, const struct shape *now, uint16_t i, const PGresult
         if (holds_null(c, now, col->name, &nulls, e) < 0) return -1;
         if (!nulls) return 0;
         if (pg_bool(r, row, A_REWRITTEN)) {
-            err_set(e, CODE_SHAPE_CHANGED, "table '%s.%s' got column '%s' and was written anew since, so that what its rows held in it before the log is not known",
-                    now->ns, now->name, col->name);
+            err_set(e, CODE_SHAPE_CHANGED,
+                    "table '%s.%s' got column '%s' and was written anew since, so that what its rows held in it before the log is not known", now->ns,
+                    now->name, col->name);
             err_hint(e, "take a new full with --chain-slot; let an incremental come between ADD COLUMN and VACUUM FULL or CLUSTER");
             return err_mark(e, MARKER_SCHEMA_CHANGE_REFUSED, MARKER_AMBIGUOUS_SCHEMA_BOUNDARY);
         }
@@ -110,7 +113,8 @@ int added_between(PGconn *c, const struct shape *before, const struct shape *now
     if (buf_addc(&list, '}', e) < 0) goto out;
     snprintf(oid, sizeof oid, "%lld", (long long)now->oid);
     const char *p[2] = {oid, buf_str(&list, e)};
-    if (p[1] == NULL || pg_query(c, embed_sql("postgres/columns_added"), 2, p, "read what added columns hold", &r, e) < 0) goto out;
+    if (p[1] == NULL || pg_query(c, embed_sql("postgres/columns_added"), 2, p, "read what added columns hold", &r, e) < 0)
+        goto out;
     for (int row = 0; row < PQntuples(r); row++)
         for (uint16_t i = 0; i < now->ncols; i++) {
             bool differs;

@@ -7,15 +7,22 @@
  * 3. One that is there already is used as it is when it publishes just that, and never replaced: it may be a stranger's. What a run of ours
  *    left is taken down with its slot before.
  * 4. The tables are locked against DDL while it is made, and their shapes compared with the catalogue's in the same transaction: what was
- *    checked is what is published. */
+ *    checked is what is published.
+ * 5. What was altered and altered back leaves a hole in the log that nothing else shows: rows of the publication that are not older than
+ *    the oldest catalogue which the slot keeps are a refusal. So that this never meets the ones we made, the slot is made only when every
+ *    transaction as old as they are is over (it would wait for them anyway). */
 #include <stdlib.h>
 #include <string.h>
 
 #include "drivers/postgres/source.h"
+#include "engine/base/clock.h"
 #include "engine/base/embed.h"
 #include "engine/base/log.h"
 #include "engine/base/mem.h"
+#include "engine/base/stop.h"
 #include "engine/base/text.h"
+
+#define SAY_US (10 * INT64_C(1000000))
 
 static bool is_parent(const struct shape *t) { return t->options != NULL && strstr(t->options, "PARTITION BY ") != NULL; }
 
@@ -106,6 +113,20 @@ out:
     return rc;
 }
 
+static int settle(struct source *s, struct err *e) {
+    const char *p[1] = {s->o.slot_name};
+    char got[8];
+    int64_t said = clock_mono_us();
+    for (;;) {
+        if (pg_scalar(s->c, embed_sql("postgres/publication_settled"), 1, p, "look for older transactions", got, sizeof got, NULL, e) < 0) return -1;
+        if (*got == 't') return 0;
+        if (stop_wait(20 * 1000)) return err_set(e, CODE_INTERRUPTED, "stopped while waiting for older transactions on the source");
+        if (clock_mono_us() - said < SAY_US) continue;
+        said = clock_mono_us();
+        log_info("the slot waits until every transaction that was open on the source has ended", KV_STR("slot", s->o.slot_name));
+    }
+}
+
 int publication_create(struct source *s, const struct catalog *c, struct err *e) {
     struct buf b = BUF_INIT(MiB(64));
     bool there = false, same = false;
@@ -138,6 +159,7 @@ int publication_create(struct source *s, const struct catalog *c, struct err *e)
 end:
     if (rc == 0) rc = pg_do(s->c, "COMMIT", "create the publication", e);
     if (rc < 0 && PQstatus(s->c) == CONNECTION_OK) PQclear(PQexec(s->c, "ROLLBACK"));
+    if (rc == 0) rc = settle(s, e);
 out:
     mem_free(oids);
     buf_free(&b);
@@ -224,6 +246,14 @@ int publication_check(struct source *s, struct shape *const *known, size_t n, st
     if (PQntuples(r) > 0) {
         err_set(e, CODE_PUBLICATION, "table '%s.%s' is no longer in publication '%s': its changes since are not in the log",
                 pg_text(r, 0, 0), pg_text(r, 0, 1), s->o.slot_name);
+        goto out;
+    }
+    char altered[8];
+    if (pg_scalar(s->c, embed_sql("postgres/publication_altered"), 2, p, "read the publication", altered, sizeof altered, NULL, e) < 0) goto out;
+    if (*altered == 't') {
+        err_set(e, CODE_PUBLICATION, "publication '%s' was altered or made anew since the chain's end: changes may be missing from the log",
+                s->o.slot_name);
+        err_hint(e, "leave the publication as it is; take a new full with --chain-slot");
         goto out;
     }
     rc = check_remade(s, known, n, p[1], e);

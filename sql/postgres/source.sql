@@ -371,3 +371,21 @@ SELECT a.attnum, max((l.attmissingval::text::text[])[1]) FILTER (WHERE l.atthasm
   JOIN pg_catalog.pg_attribute l ON l.attrelid = leaf.oid AND l.attname = a.attname AND l.attnum > 0 AND NOT l.attisdropped
  WHERE a.attrelid = $1::pg_catalog.int8::pg_catalog.oid AND a.attnum = ANY($2::pg_catalog.int2[])
  GROUP BY a.attnum ORDER BY a.attnum;
+
+--| name: publication_settled
+--| in: name TEXT   out: settled BOOL
+-- Is every transaction over that is as old as the publication? Then a slot made now keeps catalogues of later ones only.
+SELECT NOT EXISTS (
+  SELECT 1 FROM (SELECT p.xmin FROM pg_catalog.pg_publication p WHERE p.pubname = $1
+                 UNION ALL SELECT r.xmin FROM pg_catalog.pg_publication_rel r JOIN pg_catalog.pg_publication p ON p.oid = r.prpubid WHERE p.pubname = $1) x
+   WHERE age(x.xmin) <= age(pg_catalog.pg_snapshot_xmin(pg_catalog.pg_current_snapshot())::pg_catalog.xid));
+
+--| name: publication_altered
+--| in: name TEXT, oids TEXT   out: altered BOOL
+-- Was the publication, or its entry of one of the tables (by oid), written since the oldest catalogue that the slot keeps? A negative age is an old row, frozen.
+SELECT EXISTS (
+  SELECT 1 FROM pg_catalog.pg_replication_slots s,
+       (SELECT p.xmin FROM pg_catalog.pg_publication p WHERE p.pubname = $1
+        UNION ALL SELECT r.xmin FROM pg_catalog.pg_publication_rel r JOIN pg_catalog.pg_publication p ON p.oid = r.prpubid
+         WHERE p.pubname = $1 AND r.prrelid = ANY ($2::pg_catalog.int8[]::pg_catalog.oid[])) x
+   WHERE s.slot_name = $1 AND s.catalog_xmin IS NOT NULL AND age(x.xmin) BETWEEN 0 AND age(s.catalog_xmin));
