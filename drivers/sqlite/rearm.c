@@ -307,14 +307,14 @@ out:
 
 static int forget(struct rearm *r, const struct sq_captured *c, struct err *e) {
     sqlite3_stmt *st = NULL;
-    log_warn("a captured table is gone from the source; the target keeps its copy", KV_STR("table", c->shape->name));
+    log_warn("a captured table is gone from the source; targets keep their copy until the name is needed", KV_STR("table", c->shape->name));
     int rc = sq_triggers_drop(r->db, c->n, e);
     if (rc == 0 && (rc = sq_prepare(r->db, embed_sql("sqlite/capture_remove"), &st, e)) == 0) {
         sqlite3_bind_int64(st, 1, c->n);
         rc = sq_run(st, e);
     }
     sqlite3_finalize(st);
-    return rc;
+    return rc < 0 ? -1 : sq_capture_note(r->db, c->n, 'S', e); /* so that a tick tells it */
 }
 
 /* Tables whose triggers moved with them. Then tables of the old name without them. */

@@ -123,7 +123,22 @@ static int tell_truncate(struct stream *st, struct batch *b, struct err *e) {
     return 0;
 }
 
+/* Tables that are gone, before any that took their names. */
+static int tell_drops(struct stream *st, struct batch *b, struct err *e) {
+    for (size_t i = 0; i < st->nt; i++) {
+        struct stream_table *t = &st->t[i];
+        if (t->now || !t->told) continue;
+        struct change *c = tell(st, b, CHANGE_SHAPE, NULL, e);
+        if (!c) return -1;
+        c->old_shape = t->told;
+        c->table = t->told->table;
+        t->told = NULL;
+    }
+    return 0;
+}
+
 static int tell_shapes(struct stream *st, struct batch *b, struct err *e) {
+    if (tell_drops(st, b, e) < 0) return -1;
     for (size_t i = 0; i < st->nt; i++) {
         struct stream_table *t = &st->t[i];
         if (!t->now || t->told == t->now) continue;

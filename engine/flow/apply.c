@@ -270,10 +270,10 @@ static int apply_shape(struct applier *a, struct change *c, struct err *e) {
         goto out;
     }
     if (tables_collisions(a->o.tables, e) < 0) goto out;
-    if (!before && make_room(a, t, e) < 0) goto out;
+    bool renamed = before && (strcmp(old_ns, t->ns) != 0 || strcmp(old_name, t->name) != 0);
+    if ((!before || renamed) && make_room(a, t, e) < 0) goto out;
     if (FAULT("apply.before_shape", e) < 0) goto out;
-    if (before && (strcmp(old_ns, t->ns) != 0 || strcmp(old_name, t->name) != 0))
-        log_info("table renamed", KV_STR("from", old_name), KV_STR("to", t->name));
+    if (renamed) log_info("table renamed", KV_STR("from", old_name), KV_STR("to", t->name));
     if (a->lanes) lanes_reshaped(a->lanes, t->number);
     struct altering x = {.driver = a->o.driver, .before = before, .after = c->shape, .old_ns = old_ns ? old_ns : t->ns, .old_name = old_name ? old_name : t->name,
                          .ns = t->ns, .name = t->name};

@@ -16,7 +16,10 @@ static int pick_point(struct rebuild *r, struct err *e) {
     struct pos start, anchor;
     uint64_t n, seq;
     bool whole;
-    if (o->to_position && pos_set(&u.pos, chain_info(r->chain)->source_engine, o->to_position, e) < 0) return err_wrap(e, "--to-position");
+    if (o->to_position && pos_set(&u.pos, chain_info(r->chain)->source_engine, o->to_position, e) < 0) {
+        err_set(e, CODE_USAGE, "--to-position: '%s' is no position of this chain's source", o->to_position);
+        return err_hint(e, "positions look like %s", chain_info(r->chain)->tip_pos.token);
+    }
     if (o->to_time && until_time_parse(o->to_time, &u.time_us, e) < 0) return err_wrap(e, "--to-time");
     if (chain_link(r->chain, 0, &r->to, e) < 0 || chain_link_span(r->chain, 0, &start, &anchor, e) < 0) return -1;
     if (u.time_us ? u.time_us < r->to.time_us : pos_compare(&u.pos, &anchor) == POS_LESS) {
