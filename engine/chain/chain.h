@@ -120,7 +120,7 @@ void full_close(struct full *f);
  * shape that is in force (CODE_SHAPE_CHANGED: nothing was written; the chain has to tell of the change first); `c` gives the objects and
  * warnings. A filling segment that another follows is given up for good. CODE_LIMIT: there are CHAIN_SEGMENTS_MAX. */
 #define CHAIN_SEGMENTS_MAX 64
-int chain_rotate(struct chain *ch, const struct catalog *c, struct link_info *opening, struct err *e);
+int chain_rotate(struct chain *c, const struct catalog *cat, struct link_info *out, struct err *e);
 /* The full of that segment, from where it is: its done tables stay. It has to be the open segment, and filling (CODE_CHAIN_CONFLICT).
  * May run on a thread of its own beside the chain's links; of `o` compression and chunk_rows count. Then full_table_begin … full_end,
  * with snapshots at or behind the opening. */

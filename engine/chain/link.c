@@ -172,8 +172,9 @@ static int put_shape(struct link *l, struct change *c, struct err *e) {
     listed = t && t->frame == l->w.frame_no;
     memcpy(before, t ? t->raw : none, 32);
     x.oid = c->shape ? c->shape->oid : t ? t->oid : 0;
-    x.ns = c->shape ? c->shape->ns : c->old_shape->ns;
-    x.name = c->shape ? c->shape->name : c->old_shape->name;
+    const struct shape *named = c->shape ? c->shape : c->old_shape; /* a drop has only the old one; shape_number refused neither */
+    x.ns = named->ns;
+    x.name = named->name;
     if (c->old_shape) memcpy(x.before, c->old_shape->digest, DIGEST_HEX);
     if (c->shape) memcpy(x.after, c->shape->digest, DIGEST_HEX);
     if (c->shape && doc_put_shape(l->c->st, c->shape, e) < 0) return -1;
