@@ -36,7 +36,8 @@ q "$S" "create table acc(aid int primary key, bal int, code int, filler text);
     insert into par select i, 0 from generate_series(1, 300) i; insert into kid select i, i % 300 + 1, 0 from generate_series(1, 900) i;"
 round() { # everything that makes lanes depend on each other, in transactions large and small
     local r=$1
-    q "$S" "update acc set bal = bal + aid where aid % 3 <> $((r % 3));
+    cat >"$T/round.sql" <<END
+        update acc set bal = bal + aid where aid % 3 <> $((r % 3));
         insert into acc select 10000 * $r + i, $r, 10000 * $r + i, 'new' from generate_series(1, 1500) i;
         delete from acc where aid % 11 = $r;
         begin; update acc set aid = -aid where aid % 97 = $r; update acc set bal = bal + 1 where aid % 5 = 0; update acc set aid = 500000 * $r - aid where aid < 0; commit;
@@ -46,7 +47,9 @@ round() { # everything that makes lanes depend on each other, in transactions la
         update ring set pos = pos % 1000 + 1;
         begin; insert into par select 1000 * $r + i, 0 from generate_series(1, 200) i; insert into kid select 10000 * $r + i, 1000 * $r + i, 0 from generate_series(1, 200) i; commit;
         begin; delete from kid where par between 1 + 10 * $r and 8 + 10 * $r; delete from par where id between 1 + 10 * $r and 8 + 10 * $r; commit; update kid set v = v + $r; update par set v = $r;
-        update acc set filler = 'r$r' where aid % 2 = 0;"
+        update acc set filler = 'r$r' where aid % 2 = 0;
+END
+    qf "$S" "$T/round.sql" # statement by statement, each a transaction
     # two rows exchange what is unique on one target alone
     q "$S" "begin; update acc set code = -1 where aid = (select min(aid) from acc where aid > 0); update acc set code = 1000000 + $r where aid = (select max(aid) from acc); commit"
     [ "$r" != 3 ] || q "$S" "begin; truncate pair; insert into pair select 't', i, i from generate_series(1, 1200) i; commit; alter table acc add column extra int default 7; update acc set extra = aid"
@@ -58,7 +61,7 @@ ONE=$(copy_of one) MANY=$(copy_of many) KEY=$(copy_of key)
 broker "$ONE" 1 --at-chain-id restore; broker "$MANY" 4 --at-chain-id restore; broker "$KEY" 4 --at-chain-id restore
 
 test_it 'four lanes and one: the same rows at the same place' '
-    round 1; incr; broker_ok $ONE 1; broker_ok $MANY 4; err_has "applying with lanes lanes=4"
+    round 1; incr; broker_ok $ONE 1; broker_ok $MANY 4; err_has "applying with lanes .*lanes=4"
     same_rows $S $MANY $ALL; same_rows $S $ONE $ALL
     is "$(place $MANY)" "$(place $ONE)"; is "$(lanes $MANY)" 4; is "$(seqs $MANY)" 1; is "$(lanes $ONE)" 1'
 test_it 'the routing says why a table is in one lane' '
@@ -97,17 +100,17 @@ test_it 'killed around routing, state row and shape change' '
         same_rows $S $D $ALL || { echo "after kill at $p"; exit 1; }
         rm -f $T/b-at.db*; rm -rf $C/consumers; q "$PG_B/postgres" "drop database ${D##*/} with (force)"
     done'
-test_it 'a unique index added on the target between two runs takes the table to one lane' '
-    q $KEY "create unique index acc_code on acc(code)"
-    broker_ok $KEY 4; same_rows $S $KEY $ALL
-    rules $KEY | grep -q "public.acc\",\"lane\":[0-3],\"why\":\"another unique key on the target\""'
+test_it 'a unique index added on the target between two runs' '
+    q $KEY "create unique index acc_code on acc(code)"; broker $KEY 4; is $rc 3; err_has "SOURCE-UNIQUE-KEY-ABSENT"
+    q $KEY "drop index acc_code; create unique index acc_both on acc(filler, aid)"; broker_ok $KEY 4; same_rows $S $KEY $ALL
+    rules $KEY | grep -q "public.acc\",\"hash\""'
 test_it 'tables joined by enforced foreign keys go together, until the key is dropped' '
-    R=$(pg_role $PG_B lane_$$ "") D=$(copy_of fk); db=${D##*/}
+    R=lane_$$ D=$(copy_of fk); pg_role $PG_B $R ""; db=${D##*/}
     q $D "alter database $db owner to $R; grant all on schema public to $R; do \$\$ declare t record; begin for t in select relname from pg_class where relkind = '\''r'\'' and relnamespace = '\''public'\''::regnamespace loop execute format('\''alter table %I owner to $R'\'', t.relname); end loop; end \$\$"
     L=$(as_role $D $R)
     k=$(q $S "select count(*) from kid"); broker_as() { SLUICE_CONTROL=$T/b-fk.db run sync from-backup run --backup-dir $C --target-driver postgres --target $L --stream-id fk --apply-concurrency 4 --once "$@"; [ $rc = 0 ] || { say_run; exit 1; }; }
     broker_as --at-chain-id restore; same_rows $S $D $ALL
-    rules $D | grep -q "public.par\",\"lane\":\([0-3]\),\"why\":\"foreign keys\".*public.kid\",\"lane\":\1,\"why\":\"foreign keys\""
+    rules $D | grep -q "public.kid\",\"lane\":\([0-3]\),\"why\":\"foreign keys\".*public.par\",\"lane\":\1,\"why\":\"foreign keys\""
     q $D "alter table kid drop constraint kid_par_fkey"; broker_as; rules $D | grep -q "foreign keys" || true
     round 5; incr; broker_as; same_rows $S $D $ALL
     rules $D | grep -q "public.kid\",\"hash\""; fails grep -q "foreign keys" <<<"$(rules $D)"'
@@ -148,5 +151,5 @@ test_it 'a takeover while transactions are in flight fences every lane of the fi
     wait_for 20 "[ \"\$(q $D \"select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = '\''Lock'\''\")\" -ge 2 ]"
     touch $T/let; gone ov2 0 60; same_rows $S $D $ALL
     signal_of ov CONT; wait_for 30 "[ -f $T/ov.rc ] || ! q $D \"select 1\" >/dev/null || grep -q \"again\|FENCED\|took stream\" $T/ov.err"
-    same_rows $S $D $ALL; signal_of ov TERM; wait_for 20 "[ -f $T/ov.rc ]"; same_rows $S $D $ALL; is "$(seqs $D)" 1'
+    same_rows $S $D $ALL; signal_of ov TERM || true; wait_for 20 "[ -f $T/ov.rc ]"; same_rows $S $D $ALL; is "$(seqs $D)" 1'
 done_testing

@@ -122,13 +122,15 @@ static void rules(void) {
     const struct kspec two = {KEY_PRIMARY, "ab", EQ_BYTES, false, NULL}, swapped = {KEY_UNIQUE, "ba", EQ_BYTES, false, NULL};
     const struct kspec other[] = {pk, {KEY_UNIQUE, "b", EQ_BYTES, false, NULL}}, index[] = {pk, {KEY_INDEX, "b", EQ_BYTES, false, NULL}};
     const struct kspec excl[] = {pk, {KEY_EXCLUDE, "b", EQ_BYTES, false, NULL}}, numeric = {KEY_PRIMARY, "a", EQ_NUMERIC, false, NULL};
+    const struct kspec wider[] = {pk, {KEY_UNIQUE, "ca", EQ_BYTES, false, NULL}};
     const struct kspec nocase = {KEY_PRIMARY, "a", EQ_NOCASE, false, NULL}, uq = {KEY_UNIQUE, "a", EQ_BYTES, false, NULL}, late = {KEY_PRIMARY, "a", EQ_BYTES, true, NULL};
     one_table("one key on both sides, by bytes: hashed", &pk, 1, 0, &pk, 1, "a", HASHED("\"a\""));
     one_table("columns in the source's order, whatever the target's", &two, 1, 0, &swapped, 1, "ab", HASHED("\"a\",\"b\""));
     one_table("a plain index beside it does not matter", index, 2, 0, index, 2, "a", HASHED("\"a\""));
     one_table("a deferrable key is a key", &late, 1, 0, &late, 1, "a", HASHED("\"a\""));
     one_table("a unique key of the same columns does as well", &pk, 1, 0, &uq, 1, "a", HASHED("\"a\""));
-    one_table("but they must be NOT NULL", &pk, 1, 0, &uq, 1, "", WHOLE("another unique key on the target"));
+    one_table("but they must be NOT NULL", &pk, 1, 0, &uq, 1, "", WHOLE("the target lacks the key"));
+    one_table("a unique key that the key is part of cannot join two rows", &pk, 1, 0, wider, 2, "a", HASHED("\"a\""));
     one_table("no key", NULL, 0, -1, NULL, 0, "", WHOLE("no key"));
     one_table("another unique key on the source", other, 2, 0, &pk, 1, "a", WHOLE("another unique key on the source"));
     one_table("another unique key on the target", &pk, 1, 0, other, 2, "a", WHOLE("another unique key on the target"));
