@@ -90,6 +90,7 @@ struct full_table;  /* one table of it; belongs to one thread */
  * force_overwrite it, an unfinished
  * one and a damaged one are FULL_COMPLETE and 0, without *f: unanchor, then full_intend. Source and slot of an unfinished full must
  * equal what is asked now.
+ * An unfinished full that is not extendable is FULL_INTENT as well: its tables have to be read at one moment, and that is over.
  * On CODE_CHAIN_CONFLICT another run has the place (and perhaps the slot): do not unanchor then. */
 int full_probe(struct store *st, const struct full_opts *o, enum full_found *found, struct full **f, struct err *e);
 /* Durable intent before an anchor is made (fresh only): lineage.json with a starting segment, put-if-absent (or replacing, by if-match). */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "engine/base/fault.h"
+#include "engine/base/log.h"
 #include "engine/base/mem.h"
 #include "engine/chain/full.h"
 
@@ -91,6 +92,22 @@ out:
     return rc;
 }
 
+/* full_start will put a starting segment of its own in the place of the one that is there. */
+static void begin_again(struct full *f, const struct full_opts *o) {
+    f->others_intent = true;
+    memcpy(f->seg, f->lin.segments[0].id, CHAIN_SEG);
+    snprintf(f->lin.engine, sizeof f->lin.engine, "%s", text(o->source_engine));
+    snprintf(f->lin.identity, sizeof f->lin.identity, "%s", text(o->source_identity));
+    snprintf(f->lin.slot, sizeof f->lin.slot, "%s", text(o->slot_name));
+    f->lin.extendable = o->extendable;
+}
+
+static bool all_done(const struct full *f) {
+    for (size_t i = 0; i < f->cat->ntables; i++)
+        if (!full_table_done(f, f->cat->tables[i]->table)) return false;
+    return true;
+}
+
 int full_probe(struct store *st, const struct full_opts *o, enum full_found *found, struct full **out, struct err *e) {
     struct full *f;
     bool there, same;
@@ -112,12 +129,7 @@ int full_probe(struct store *st, const struct full_opts *o, enum full_found *fou
     if (f->lin.nsegments == 1 && first->state == SEGMENT_STARTING) {
         *found = FULL_INTENT;
         if (!o->force_overwrite && same_job(st, &f->lin, o, e) < 0) goto fail;
-        f->others_intent = true;
-        memcpy(f->seg, first->id, CHAIN_SEG);
-        snprintf(f->lin.engine, sizeof f->lin.engine, "%s", text(o->source_engine));
-        snprintf(f->lin.identity, sizeof f->lin.identity, "%s", text(o->source_identity));
-        snprintf(f->lin.slot, sizeof f->lin.slot, "%s", text(o->slot_name));
-        f->lin.extendable = o->extendable;
+        begin_again(f, o);
         *out = f;
         return 0;
     }
@@ -133,6 +145,18 @@ int full_probe(struct store *st, const struct full_opts *o, enum full_found *fou
     }
     *found = FULL_RESUME;
     if (same_job(st, &f->lin, o, e) < 0 || resume(f, e) < 0) goto fail;
+    if (!f->lin.extendable && !all_done(f)) { /* no link will ever reach to where the rest of its tables would be read */
+        log_info("a full that no link can follow has to be of one moment: it begins anew", KV_STR("lineage", f->lin.id));
+        full_close(f);
+        if ((f = full_new(st, o, e)) == NULL) return -1;
+        if (lineage_get(st, NULL, &f->lin, f->etag, &there, &same, e) < 0) goto fail;
+        if (!there || f->lin.nsegments != 1 || f->lin.segments[0].state == SEGMENT_COMPLETE) {
+            full_lost(f, e);
+            goto fail;
+        }
+        *found = FULL_INTENT;
+        begin_again(f, o);
+    }
     *out = f;
     return 0;
 fail:

@@ -140,7 +140,8 @@ static int take_batch(struct follow *f, bool *over, enum incremental_end *why, s
 static int ends_idle(struct follow *f, bool *over, enum incremental_end *why, struct err *e) {
     if (reached(f, &f->seen, over, e) < 0) return -1;
     if (*over) *why = f->any ? END_CAUGHT_UP : END_NOTHING_NEW;
-    else if (clock_mono_us() >= f->until_us) *why = f->any ? END_WINDOW : END_NOTHING_NEW;
+    /* the first transaction may take longer to be decoded than any window: a one-shot tick waits for it, or for the source's end */
+    else if (clock_mono_us() >= f->until_us && (f->any || f->continuous)) *why = f->any ? END_WINDOW : END_NOTHING_NEW;
     else if (stopper_asked(&f->j->stopper)) *why = END_STOPPED;
     else return 0;
     *over = true;

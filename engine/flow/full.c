@@ -132,7 +132,8 @@ static int copy_all(struct copy *c, struct err *e) {
     }
     if (c->stopped) {
         err_set(e, CODE_INTERRUPTED, "the full was stopped before all tables were copied");
-        return err_hint(e, "run the same command again: tables that are complete stay");
+        return err_hint(e, full_extendable(c->full) ? "run the same command again: tables that are complete stay"
+                                                    : "run the same command again: it begins anew");
     }
     progress_end(&c->j->progress);
     return 0;

@@ -50,11 +50,15 @@ static int find_skips(struct rebuild *r, struct err *e) {
         struct flow_table *t = tables_get(&r->tables, ti[i].table);
         if (!t) continue;
         if (chain_link_span(r->chain, r->to.n, &start, &end, e) < 0) goto out;
+        const struct chain_info *ci = chain_info(r->chain);
         enum pos_order o = pos_compare(&ti[i].snapshot, &end);
+        /* behind the tip lies nothing, up to where the source was seen idle */
+        if (o == POS_GREATER && r->to.n == ci->tip.n && pos_is_set(&ci->covered)) o = pos_compare(&ti[i].snapshot, &ci->covered);
         if (o == POS_UNORDERED || o == POS_GREATER) {
             err_set(e, CODE_CHAIN_INCOMPLETE, "the rows of table '%s.%s' were read at %s, past the end of link '%s' at %s", t->ns, t->name,
                     ti[i].snapshot.token, r->to.id, end.token);
-            err_hint(e, "restore to a later link; see `sluice backup list`");
+            err_hint(e, r->to.n == ci->tip.n ? "go on with the chain: run `sluice backup incremental`, then this command again"
+                                             : "restore to a later link; see `sluice backup list`");
             goto out;
         }
     }
