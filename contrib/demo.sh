@@ -14,7 +14,7 @@ export SLUICE_CONTROL=$d/control.db TZ=UTC LC_ALL=C
 say() { printf '\n== %s\n' "$*"; }
 sh_() { # show a command and run it
     printf '$ %s\n' "$(printf '%s ' "$@" | sed 's/ $//')"
-    "$@" 2> >(sed 's/^/   /' >&2) | sed 's/^/   /'
+    "$@" 2>&1 | sed 's/^/   /'
     return "${PIPESTATUS[0]}"
 }
 ask() { # what an operator would ask the control DB
