@@ -30,7 +30,8 @@ static int begin(struct args *a, struct backup *b, struct err *e) {
     if (!(d->caps & CAP_ALLOW_BLOCKING) && (a->options.allow_blocking || a->options.keyless_max_bytes))
         return err_set(e, CODE_USAGE, "--%s has no meaning for a %s source", a->options.allow_blocking ? "allow-blocking" : "keyless-max-bytes", b->driver);
     if (!(d->caps & CAP_SLOT) && a->options.publish_all) return err_set(e, CODE_USAGE, "--publish-all has no meaning for a %s source", b->driver);
-    return cli_control(a, &b->c, e);
+    if (a->options.include_table.n && a->options.exclude_table.n) return err_set(e, CODE_USAGE, "--include-table and --exclude-table exclude each other");
+    return 0;
 }
 
 static int open_job(struct args *a, struct backup *b, bool keep_config, struct err *e) {
@@ -64,20 +65,61 @@ static int fresh_name(struct args *a, struct backup *b, struct err *e) {
     return 0;
 }
 
-/* The entity's state against what lies in the store: a producer that is past its full begins anew only when asked to, or when its chain is gone. */
+/* What lies in the store, before anything is written down: a refused full must leave the producer that is there configured as it was. A chain of the
+ * lineage that a planned full of this name was to get is its own: the run was killed before it could say that it was done. */
+static int refuse_existing(struct args *a, struct backup *b, struct err *e) {
+    struct entity en = {0};
+    struct store *s = NULL;
+    struct chain *ch = NULL;
+    bool found, known;
+    int rc = -1;
+    if (a->options.force_overwrite) return 0;
+    if (entity_find(b->c, "producer", b->name, &en, &known, e) < 0 || store_open(b->url, &s, e) < 0 || chain_open(s, &ch, &found, e) < 0) goto out;
+    bool begun = known && (strcmp(en.state, "planned") == 0 || strcmp(en.state, "refused_full") == 0);
+    if (found && chain_info(ch)->restorable && !(begun && a->options.lineage && strcmp(a->options.lineage, chain_info(ch)->lineage) == 0)) {
+        err_set(e, CODE_CHAIN_EXISTS, "there is a chain at '%s' already", s->url);
+        err_hint(e, "extend it with `sluice backup incremental`, or replace it with --force-overwrite");
+        goto out;
+    }
+    rc = 0;
+out:
+    chain_close(ch);
+    store_close(s);
+    entity_free(&en);
+    return rc;
+}
+
+/* A producer that is past its full begins anew: it was asked to, or its chain is gone. */
 static int back_to_planned(struct backup *b, struct err *e) {
     struct entity *en = &b->j->entity;
-    struct chain *ch = NULL;
-    bool found, moved;
+    bool moved;
     if (strcmp(en->state, "planned") == 0 || strcmp(en->state, "refused_full") == 0) return 0;
-    if (chain_open(b->j->store, &ch, &found, e) < 0) return -1;
-    bool complete = found && chain_info(ch)->restorable;
-    chain_close(ch);
-    if (complete && !b->j->options.force_overwrite) {
-        err_set(e, CODE_CHAIN_EXISTS, "there is a chain at '%s' already", b->j->store->url);
-        return err_hint(e, "extend it with `sluice backup incremental`, or replace it with --force-overwrite");
-    }
     return entity_advance(b->c, en, "replace", NULL, NULL, NULL, &moved, e);
+}
+
+/* The producer's name; a chain that cannot be read and is to be replaced has none to give. */
+static int full_name(struct args *a, struct backup *b, struct err *e) {
+    b->name[0] = 0;
+    if (cli_producer_name(a, b->c, b->url, b->name, e) < 0) {
+        if (!a->options.force_overwrite || (e->code != CODE_MANIFEST_INVALID && e->code != CODE_FORMAT_UNSUPPORTED)) return -1;
+        err_clear(e);
+    }
+    return fresh_name(a, b, e);
+}
+
+/* --dry-run: the control DB does not hear of it, since it would keep the flags as the producer's configuration. */
+static int plan_full(struct args *a, struct backup *b, struct err *e) {
+    const struct list *in = &a->options.include_table, *ex = &a->options.exclude_table;
+    struct job j = {.options = a->options, .filter = {in->v, in->n, ex->v, ex->n}};
+    struct buf plan = BUF_INIT(MiB(16));
+    int rc = -1;
+    if (!(j.source_driver = db_driver_find(b->driver, e)) || secret_resolve(b->dsn, &j.source_dsn, e) < 0) goto out;
+    if (full_dry_run(&j, &plan, e) == 0) rc = cli_print(&plan, e);
+out:
+    buf_free(&plan);
+    if (j.source_dsn) explicit_bzero(j.source_dsn, strlen(j.source_dsn));
+    mem_free(j.source_dsn);
+    return rc;
 }
 
 static int print_full(struct backup *b, struct err *e) {
@@ -109,27 +151,22 @@ static int print_full(struct backup *b, struct err *e) {
 
 int cmd_backup_full(struct args *a, struct err *e) {
     struct backup b = {0};
-    struct buf plan = BUF_INIT(MiB(1));
     int rc = -1;
     if (begin(a, &b, e) < 0) goto out;
     if (a->options.slot_name && !a->options.chain_slot) {
         err_set(e, CODE_USAGE, "--slot-name names the anchor that --chain-slot makes; without it nothing is made");
         goto out;
     }
-    if (cli_producer_name(a, b.c, b.url, b.name, e) < 0) goto out;
-    if (fresh_name(a, &b, e) < 0) goto out;
-    bool dry = a->options.dry_run;
-    if (open_job(a, &b, false, e) < 0) goto out;
-    if (dry) {
-        if (full_dry_run(b.j, &plan, e) < 0 || cli_print(&plan, e) < 0) goto out;
-        rc = 0;
+    if (a->options.dry_run) {
+        rc = plan_full(a, &b, e);
         goto out;
     }
+    if (cli_control(a, &b.c, e) < 0 || full_name(a, &b, e) < 0 || refuse_existing(a, &b, e) < 0) goto out;
+    if (open_job(a, &b, false, e) < 0) goto out;
     if (back_to_planned(&b, e) < 0) goto out;
     if (flow_drive(b.j, DRIVE_DONE, 0, NULL, e) < 0) goto out;
     rc = print_full(&b, e);
 out:
-    buf_free(&plan);
     backup_free(&b);
     return rc;
 }
@@ -180,6 +217,10 @@ static int adopt_unknown(struct backup *b, struct err *e) {
         err_set(e, CODE_CHAIN_UNEXTENDABLE, "the full of chain '%.12s' was taken without --chain-slot, so nothing says where changes after it begin", ci->lineage);
         rc = err_hint(e, "take a new full with `sluice backup full --chain-slot --force-overwrite`, or into another place");
     } else {
+        const struct options *o = &b->j->options;
+        if (!o->include_table.n && !o->exclude_table.n)
+            log_warn("this control DB does not know which tables the chain was begun with; tables made later are looked at without a filter",
+                     KV_STR("chain", ci->lineage), KV_STR("hint", "give the full's --include-table or --exclude-table once"));
         rc = entity_advance(b->c, &b->j->entity, "adopt", NULL, NULL, NULL, &moved, e);
     }
     chain_close(ch);
@@ -202,6 +243,7 @@ int cmd_stream_run(struct args *a, struct err *e) {
         goto out;
     }
     a->options.continuous = true;
+    if (cli_control(a, &b.c, e) < 0) goto out;
     if (cli_producer_name(a, b.c, b.url, b.name, e) < 0) goto out;
     if (open_job(a, &b, true, e) < 0) goto out;
     log_stream(b.name);
@@ -239,6 +281,7 @@ int cmd_backup_incremental(struct args *a, struct err *e) {
         if (e->code == CODE_CHAIN_MISSING) err_hint(e, "root one with `sluice backup full --chain-slot`");
         goto out;
     }
+    if (cli_control(a, &b.c, e) < 0) goto out;
     if (cli_producer_name(a, b.c, b.url, b.name, e) < 0) goto out;
     if (open_job(a, &b, true, e) < 0) goto out;
     if (adopt_unknown(&b, e) < 0) goto out;

@@ -61,15 +61,15 @@ int cmd_restore(struct args *a, struct err *e) {
     }
     if (cli_json(a, &json, e) < 0 || cli_dsn(a, "target", "SLUICE_TARGET", &cj.target_driver, &cj.target_dsn, e) < 0 || cli_store_url(a, &url, e) < 0) goto out;
     if (task_name(url, cj.target_dsn, name, e) < 0) goto out;
+    if (dry) { /* the control DB does not hear of it */
+        if (job_look("task", name, url, cj.target_driver, cj.target_dsn, &a->options, &j, e) < 0 || restore_dry_run(j, &plan, e) < 0) goto out;
+        rc = cli_print(&plan, e);
+        goto out;
+    }
     if (cli_control(a, &c, e) < 0) goto out;
     cj.name = name;
     cj.store_url = url;
     if (cli_job_open(a, c, &cj, &j, e) < 0) goto out;
-    if (dry) {
-        if (restore_dry_run(j, &plan, e) < 0) goto out;
-        rc = cli_print(&plan, e);
-        goto out;
-    }
     if (flow_drive(j, DRIVE_DONE, 0, NULL, e) < 0) goto out;
     rc = print(&j->result, json, e);
 out:

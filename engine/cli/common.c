@@ -51,12 +51,24 @@ static int check_store_flags(struct args *a, struct err *e) {
     return 0;
 }
 
+/* A folder's name is no URL: what a URL would read otherwise is escaped. */
+static int add_path(struct buf *b, const char *p, struct err *e) {
+    for (; *p; p++)
+        if ((strchr("%?#", *p) ? buf_addf(b, e, "%%%02X", (unsigned char)*p) : buf_addc(b, *p, e)) < 0) return -1;
+    return 0;
+}
+
 static int absolute_dir(const char *dir, char **url, struct err *e) {
-    char cwd[PATH_MAX];
-    if (dir[0] == '/') return (*url = mem_printf(e, "file://%s", dir)) ? 0 : -1;
-    if (!getcwd(cwd, sizeof cwd)) return err_set(e, CODE_IO, "the working directory cannot be read: %s", strerror(errno));
+    struct buf b = BUF_INIT(4 * PATH_MAX);
+    char cwd[PATH_MAX] = "";
+    int rc = -1;
+    if (dir[0] != '/' && !getcwd(cwd, sizeof cwd)) return err_set(e, CODE_IO, "the working directory cannot be read: %s", strerror(errno));
     while (strncmp(dir, "./", 2) == 0) dir += 2;
-    return (*url = mem_printf(e, "file://%s/%s", cwd, dir)) ? 0 : -1;
+    if (buf_adds(&b, "file://", e) < 0 || add_path(&b, cwd, e) < 0 || (dir[0] != '/' && buf_addc(&b, '/', e) < 0) || add_path(&b, dir, e) < 0) goto out;
+    rc = (*url = buf_take(&b, NULL, e)) ? 0 : -1;
+out:
+    buf_free(&b);
+    return rc;
 }
 
 int cli_store_url(struct args *a, char **url, struct err *e) {
@@ -123,6 +135,12 @@ static int put_endpoint(struct control *c, const char *entity, enum endpoint_rol
     return endpoint_put(c, out, role, driver, dsn, e);
 }
 
+/* How far one incremental goes is of that run alone. */
+static void drop_bounds(struct options *o) {
+    static const char *const bounds[] = {"window", "max-changes"};
+    for (size_t i = 0; i < MEM_ARRAY_LEN(bounds); i++) o->set &= ~(UINT64_C(1) << (option_find(bounds[i]) - option_all));
+}
+
 int cli_job_open(struct args *a, struct control *c, const struct cli_job *cj, struct job **j, struct err *e) {
     struct entity en = {0}, was = {0};
     struct buf config = BUF_INIT(KiB(64));
@@ -140,7 +158,9 @@ int cli_job_open(struct args *a, struct control *c, const struct cli_job *cj, st
         was.config = NULL;
     } else {
         size_t n;
-        if (options_to_json(&a->options, &config, e) < 0 || !(en.config = buf_take(&config, &n, e))) goto out;
+        struct options kept = a->options;
+        if (cj->keep_config) drop_bounds(&kept);
+        if (options_to_json(&kept, &config, e) < 0 || !(en.config = buf_take(&config, &n, e))) goto out;
     }
     if (entity_put(c, &en, e) < 0) goto out;
     rc = job_open(c, cj->kind, cj->name, &a->options, j, e);

@@ -45,7 +45,8 @@ const struct flag flag_all[] = {
 };
 const size_t flag_count = MEM_ARRAY_LEN(flag_all);
 
-#define COMMON "control", "control-wait", "log-format", "log-level"
+#define LOGGING "log-format", "log-level"
+#define COMMON "control", "control-wait", LOGGING
 #define STORE_X "backup-endpoint", "backup-region", "backup-path-style", "encrypt", "encryption-passphrase", "encryption-passphrase-env", "encryption-passphrase-file", "encrypt-mode"
 #define STORE_W "target", "output-dir", STORE_X
 #define STORE_R "from", "from-dir", "target", "output-dir", STORE_X
@@ -54,14 +55,14 @@ const size_t flag_count = MEM_ARRAY_LEN(flag_all);
 
 static const char *const f_full[] = {COMMON, "name", SOURCE, STORE_W, "chain-slot", "include-table", "exclude-table", "publish-all", "table-parallelism", "chunk-size",
                                      "compression", "force-overwrite", "dry-run", "format", NULL};
-static const char *const f_incr[] = {COMMON, "name", SOURCE, STORE_W, "since", "window", "max-changes", "chunk-size", "compression", "dry-run", "format", NULL};
-static const char *const f_stream[] = {COMMON, "name", SOURCE, STORE_W, "since", "rollover-window", "rollover-max-changes", "rollover-max-bytes", "include-empty", "rollover-hook",
+static const char *const f_incr[] = {COMMON, "name", SOURCE, STORE_W, "include-table", "exclude-table", "since", "window", "max-changes", "chunk-size", "compression", "dry-run", "format", NULL};
+static const char *const f_stream[] = {COMMON, "name", SOURCE, STORE_W, "include-table", "exclude-table", "since", "rollover-window", "rollover-max-changes", "rollover-max-bytes", "include-empty", "rollover-hook",
                                        "retain-rotate-at-chain-length", "retain-rotate-at", "policy",
                                        "chunk-size", "compression", NULL};
-static const char *const f_sstop[] = {COMMON, STORE_W, NULL};
-static const char *const f_read[] = {COMMON, STORE_R, "format", NULL};
-static const char *const f_verify[] = {COMMON, STORE_R, "depth", "format", NULL};
-static const char *const f_gc[] = {COMMON, STORE_R, "older-than", "dry-run", "format", NULL};
+static const char *const f_sstop[] = {LOGGING, STORE_W, NULL};
+static const char *const f_read[] = {LOGGING, STORE_R, "format", NULL};
+static const char *const f_verify[] = {LOGGING, STORE_R, "depth", "format", NULL};
+static const char *const f_gc[] = {LOGGING, STORE_R, "older-than", "dry-run", "format", NULL};
 static const char *const f_restore[] = {COMMON, "from", "from-dir", STORE_X, "target-driver", "target", "include-table", "exclude-table", "map-schema", "control-schema",
                                         "table-parallelism", "apply-concurrency", "to-id", "to-position", "to-time", "dry-run", "format", NULL};
 static const char *const f_broker[] = {COMMON, STORE_B, "target-driver", "target", "stream-id", "poll-interval", "until", "apply-delay", "apply-concurrency", "reset-target-data", "at-chain-id", "yes",
