@@ -37,6 +37,14 @@ static void link_member(struct jw *w, const struct link_info *li) {
     jw_obj_end(w);
 }
 
+static void segment_member(struct jw *w, const char *segment, uint64_t first, bool complete) {
+    jw_obj(w);
+    jw_kv_str(w, "segment", segment);
+    jw_kv_uint(w, "first_n", first);
+    jw_kv_int(w, "full_complete", complete);
+    jw_obj_end(w);
+}
+
 void mirror_chain(struct job *j, struct chain *c, uint64_t from_n) {
     const struct chain_info *ci = chain_info(c);
     struct buf b = BUF_INIT(MiB(1));
@@ -59,13 +67,9 @@ void mirror_chain(struct job *j, struct chain *c, uint64_t from_n) {
     for (uint64_t n = from_n; n < last_n; n++) {
         struct link_info li;
         if (chain_link(c, n, &li, &e) < 0) goto out;
-        if (!li.opening) continue;
-        jw_obj(&w);
-        jw_kv_str(&w, "segment", li.segment);
-        jw_kv_uint(&w, "first_n", n);
-        jw_kv_int(&w, "full_complete", li.full_complete);
-        jw_obj_end(&w);
+        if (li.opening && n != ci->segment_first) segment_member(&w, li.segment, n, li.full_complete);
     }
+    if (ci->nlinks) segment_member(&w, ci->segment, ci->segment_first, ci->full_complete); /* always: it becomes complete beside the links */
     jw_arr_end(&w);
     jw_obj_end(&w);
     const char *text = jw_end(&w) < 0 ? NULL : buf_str(&b, &e);

@@ -286,6 +286,15 @@ static int open_next(struct rotation *r, struct chain *c, struct source *s, cons
     return 0;
 }
 
+static void last_word(struct rotation *r) {
+    struct chain *c = NULL;
+    struct err e = {0};
+    log_info("the full of the open segment is complete", KV_STR("segment", r->segment), KV_U64("tables", r->tables), KV_U64("rows", r->rows),
+             KV_U64("bytes", r->stored));
+    if (job_chain(r->j, &c, &e) == 0) mirror_chain(r->j, c, chain_info(c)->segment_first);
+    chain_close(c);
+}
+
 static void rotation_free(void *p) {
     struct rotation *r = p;
     struct timespec until;
@@ -298,7 +307,7 @@ static void rotation_free(void *p) {
             pthread_join(r->thread, NULL);
         }
         if (r->rc < 0) log_info("the full of the open segment goes on at the next start", KV_STR("segment", r->segment), KV_STR("err", r->err.msg));
-        else log_info("the full of the open segment is complete", KV_STR("segment", r->segment), KV_U64("tables", r->tables), KV_U64("rows", r->rows));
+        else last_word(r);
     }
     mem_free(r);
 }
