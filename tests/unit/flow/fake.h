@@ -451,7 +451,7 @@ static const struct value *src_values(struct arena *a, const struct shape *s, co
 
 /* Log entries (from, to] by position into one link. */
 static int src_link(struct chain *c, uint64_t from, uint64_t to) {
-    struct link_opts o = {.compression = COMPRESSION_NONE, .chunk_records = 40};
+    struct link_opts o = {.compression = COMPRESSION_NONE, .chunk_records = 150};
     struct link *l;
     struct shape *const *in_force;
     size_t n;
