@@ -197,6 +197,21 @@ static void filters(void) {
     no_chain();
 }
 
+/* A table that is not wanted may have been read as late as it likes. */
+static void late_but_unwanted(void) {
+    static const char *const no_b[] = {"b"};
+    struct err e = {0};
+    static struct fdb want;
+    char why[200] = "";
+    chain_with(100, big_to, nends);
+    job.filter = (struct table_filter){.exclude = no_b, .nexclude = 1};
+    fk_reset();
+    src_at(ends[0], &want);
+    fdb_find(&want, "b")->there = false;
+    ok(rebuild(1, false, NULL, &e) == 0 && fdb_same(&fk.db, &want, why, sizeof why), "a late snapshot of a table that is left out refuses nothing: %s%s", why, e.msg);
+    no_chain();
+}
+
 static void refusals(void) {
     struct err e = {0};
     chain_with(100, 100, nends);
@@ -249,6 +264,7 @@ int main(void) {
     killed(true, 100, big_to);
     chain_grows();
     filters();
+    late_but_unwanted();
     refusals();
     orphaned_marks();
     src_free();
