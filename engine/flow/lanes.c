@@ -20,13 +20,12 @@
 #include "engine/base/fault.h"
 #include "engine/base/log.h"
 #include "engine/base/mem.h"
+#include "engine/flow/deal.h"
 #include "engine/flow/notify.h"
 #include "engine/flow/route.h"
 
 #define AUTO_LANES 4
 #define ALONE_ROWS 1000
-#define TRIES 4            /* a lane that the server chose as a deadlock's victim */
-#define MARK_BARRIER 254   /* in lane_of, while a window is cut */
 
 typedef int (*call_fn)(struct lane *lane, const struct mark *m, void *arg, struct err *e);
 
@@ -61,7 +60,7 @@ struct lanes {
     struct target_route route;    /* recorded; route_epoch 0: none */
     struct route rules;           /* in force; lanes 0: not read yet */
     bool reroute;                 /* look again where all stand together */
-    uint8_t *lane_of; size_t lane_of_cap;
+    struct deal deal;             /* of the window in flight */
     uint64_t flight_seq; bool flight, failed;
     bool link_after;              /* the state row moves when this flight has landed */
     char link_id[sizeof ((struct target_state *)0)->link_id];
@@ -69,42 +68,6 @@ struct lanes {
 };
 
 /* ---- one lane's share ------------------------------------------------------------------------------------------------ */
-
-static int put_once(struct window *w, enum window_mode mode, const struct db_driver *driver, struct lane *lane, struct change *changes, size_t n,
-                    const struct mark *m, struct put_stats *s, struct err *e) {
-    const struct run *runs;
-    size_t nruns;
-    struct apply_result r = {0};
-    if (window_compose(w, mode, changes, n, &runs, &nruns, e) < 0) return -1;
-    for (int i = 0;; i++) {
-        if (driver->target->lane_apply(lane, runs, nruns, m, &r, e) == 0) break;
-        /* A deadlock's victim was rolled back whole. A connection that broke fails again at once. */
-        if (!m->route_epoch || i == TRIES || e->class != ERR_RETRY || e->code != CODE_SERVER) return -1;
-        log_info("a lane's transaction is tried again", KV_U64("up_to_seq", m->seq), KV_STR("was", e->msg));
-        err_clear(e);
-    }
-    s->rows += r.rows;
-    s->missing += r.missing;
-    s->changes += window_rows(w);
-    if (r.missing) log_warn("changes matched no row of the target", KV_U64("rows", r.missing), KV_U64("up_to_seq", m->seq));
-    return 0;
-}
-
-int window_put(struct window *w, const struct db_driver *driver, struct lane *lane, struct change *changes, size_t n, const struct mark *m,
-               struct put_stats *s, struct err *e) {
-    static const enum window_mode modes[] = {WINDOW_COMPOSED, WINDOW_SINGLE, WINDOW_REPLACED};
-    for (size_t i = 0; i < MEM_ARRAY_LEN(modes); i++) {
-        if (put_once(w, modes[i], driver, lane, changes, n, m, s, e) == 0) {
-            if (modes[i] == WINDOW_SINGLE) s->replayed_ordered++;
-            if (modes[i] == WINDOW_REPLACED) s->replayed_replaced++;
-            return 0;
-        }
-        if (e->code != CODE_UNIQUE_CONFLICT) return -1;
-        if (e->marker == MARKER_NONE) err_mark(e, MARKER_UNIQUE_KEY_CONFLICT_OTHER_ROW, MARKER_NONE);
-        log_debug("unique conflict: window is replayed", KV_STR("mode", i == 0 ? "source order" : "replaced rows"), KV_STR("was", e->msg));
-    }
-    return -1;
-}
 
 static int work_on(struct worker *k, struct err *e) {
     const struct db_driver *d = k->l->o.driver;
@@ -172,7 +135,7 @@ void lanes_close(struct lanes *l) {
         if (l->w[i].started) pthread_join(l->w[i].thread, NULL);
     for (unsigned i = 0; i < l->room; i++) worker_free(&l->w[i]);
     mem_free(l->w);
-    mem_free(l->lane_of);
+    deal_free(&l->deal);
     mem_free(l->route.rules);
     route_free(&l->rules);
     pthread_mutex_destroy(&l->lock);
@@ -370,11 +333,6 @@ static void post(struct worker *k, struct change *changes, size_t n, const uint8
 
 /* ---- one window ------------------------------------------------------------------------------------------------------ */
 
-static struct flow_table *wanted_table(const struct lanes *l, uint32_t number, uint64_t seq) {
-    struct flow_table *t = tables_get(l->o.tables, number);
-    return t && t->wanted && seq > t->skip_seq ? t : NULL;
-}
-
 /* Bind for lane k what the changes need that it takes (all of them when lane_of is NULL). */
 static int bind_all(struct worker *k, struct change *changes, size_t n, const uint8_t *lane_of, struct err *e) {
     uint32_t last = 0;
@@ -383,14 +341,14 @@ static int bind_all(struct worker *k, struct change *changes, size_t n, const ui
         if (lane_of && lane_of[i] != k->no) continue;
         if (c->op == CHANGE_TRUNCATE) {
             for (uint32_t t = 0; t < c->ntables; t++) {
-                struct flow_table *ft = wanted_table(k->l, c->tables[t]->table, c->seq);
+                struct flow_table *ft = deal_table(k->l->o.tables, c->tables[t]->table, c->seq);
                 if (ft && !ft->dropped && bind_for(k, ft, e) < 0) return -1;
             }
             continue;
         }
         if (c->op != CHANGE_INSERT && c->op != CHANGE_UPDATE && c->op != CHANGE_DELETE) continue;
         if (c->table == last) continue;
-        struct flow_table *ft = wanted_table(k->l, c->table, c->seq);
+        struct flow_table *ft = deal_table(k->l->o.tables, c->table, c->seq);
         if (!ft || ft->dropped) continue;
         if (bind_for(k, ft, e) < 0) return -1;
         last = c->table;
@@ -433,48 +391,6 @@ static int fly(struct lanes *l, struct change *changes, size_t n, const uint8_t 
             }
         }
         post(k, changes, n, lane_of, k == head);
-    }
-    return 0;
-}
-
-/* Deal the changes: lane_of per change, shares per lane. *rows: row changes that anybody takes. *barrier: one stands among them. */
-static int deal(struct lanes *l, struct change *changes, size_t n, bool *shares, size_t *rows, bool *barrier, struct err *e) {
-    if (n > l->lane_of_cap) {
-        uint8_t *v = mem_resize(l->lane_of, n, e);
-        if (!v) return -1;
-        l->lane_of = v;
-        l->lane_of_cap = n;
-    }
-    *rows = 0;
-    *barrier = false;
-    for (size_t i = 0; i < n; i++) {
-        const struct change *c = &changes[i];
-        unsigned from, to;
-        l->lane_of[i] = SHARE_NOBODY;
-        switch (c->op) {
-        case CHANGE_INSERT:
-        case CHANGE_UPDATE:
-        case CHANGE_DELETE:
-            if (!tables_get(l->o.tables, c->table)) return err_set(e, CODE_INTERNAL, "record %llu names table %u, which no shape announced", (unsigned long long)c->seq, c->table);
-            if (!wanted_table(l, c->table, c->seq)) break;
-            ++*rows;
-            to = route_lane(&l->rules, c, &from);
-            l->lane_of[i] = from == to ? (uint8_t)to : MARK_BARRIER;
-            if (from == to) shares[to] = true;
-            else *barrier = true;
-            break;
-        case CHANGE_TRUNCATE:
-            for (uint32_t t = 0; t < c->ntables; t++)
-                if (wanted_table(l, c->tables[t]->table, c->seq)) {
-                    l->lane_of[i] = MARK_BARRIER;
-                    *barrier = true;
-                }
-            break;
-        case CHANGE_SEQUENCE: l->lane_of[i] = SHARE_LEADER; break;
-        case CHANGE_COMMIT:
-        case CHANGE_HEARTBEAT: break;
-        default: return err_set(e, CODE_INTERNAL, "a window cannot hold a record of kind %u", c->op);
-        }
     }
     return 0;
 }
@@ -538,24 +454,23 @@ static int apart(struct lanes *l, const char *what, struct err *e) {
 
 /* Invariant 3, first half: one part of the window that an earlier run did not finish. */
 static int replay(struct lanes *l, struct change *changes, size_t n, uint64_t seq, struct err *e) {
-    bool shares[ROUTE_LANES_MAX] = {0}, barrier;
-    size_t rows;
+    bool shares[ROUTE_LANES_MAX];
     if (!l->rules.lanes && route_parse(&l->rules, l->n, l->route.rules, l->o.tables, e) < 0) return -1;
-    if (deal(l, changes, n, shares, &rows, &barrier, e) < 0) return -1;
-    if (barrier) return apart(l, "a change that concerns several lanes", e);
+    if (deal_window(&l->deal, &l->rules, l->o.tables, changes, n, e) < 0) return -1;
+    deal_shares(&l->deal, 0, n, shares, l->n);
+    if (l->deal.barrier) return apart(l, "a change that concerns several lanes", e);
     for (unsigned i = 0; i < l->n; i++)
         if (l->w[i].seq >= seq) shares[i] = false;
     log_info("lanes that were cut short catch up", KV_U64("from_seq", lanes_seq(l)), KV_U64("to_seq", seq));
-    if (fly(l, changes, n, l->lane_of, shares, seq, NULL, e) < 0) return -1;
+    if (fly(l, changes, n, l->deal.lane_of, shares, seq, NULL, e) < 0) return -1;
     return lanes_wait(l, e);
 }
 
 /* Changes [from, to) of the window that was dealt. */
 static int together(struct lanes *l, struct change *changes, size_t from, size_t to, uint64_t seq, const char *link_id, struct err *e) {
-    bool shares[ROUTE_LANES_MAX] = {0};
-    for (size_t i = from; i < to; i++)
-        if (l->lane_of[i] < l->n) shares[l->lane_of[i]] = true;
-    return fly(l, changes + from, to - from, l->lane_of + from, shares, seq, link_id, e);
+    bool shares[ROUTE_LANES_MAX];
+    deal_shares(&l->deal, from, to, shares, l->n);
+    return fly(l, changes + from, to - from, l->deal.lane_of + from, shares, seq, link_id, e);
 }
 
 static int alone(struct lanes *l, struct change *changes, size_t n, uint64_t seq, const char *link_id, struct err *e) {
@@ -563,31 +478,11 @@ static int alone(struct lanes *l, struct change *changes, size_t n, uint64_t seq
     return fly(l, changes, n, NULL, shares, seq, link_id, e);
 }
 
-static size_t rows_in(const struct lanes *l, size_t from, size_t to) {
-    size_t rows = 0;
-    for (size_t i = from; i < to; i++) rows += l->lane_of[i] < SHARE_LEADER || l->lane_of[i] == MARK_BARRIER;
-    return rows;
-}
-
-/* Invariant 4: the transactions with a barrier, one after the other where little lies between them. The barrier at `at` is in [*from, *to). */
-static void barrier_span(const struct lanes *l, const struct change *changes, size_t begin, size_t n, size_t at, size_t *from, size_t *to) {
-    for (*from = at; *from > begin && changes[*from - 1].op != CHANGE_COMMIT; --*from) {}
-    if (rows_in(l, begin, *from) < l->o.alone_rows) *from = begin;
-    for (;;) {
-        for (*to = at + 1; *to < n && changes[*to - 1].op != CHANGE_COMMIT; ++*to) {}
-        const uint8_t *next = *to < n ? memchr(l->lane_of + *to, MARK_BARRIER, n - *to) : NULL;
-        if (!next || rows_in(l, *to, (size_t)(next - l->lane_of)) >= l->o.alone_rows) break;
-        at = (size_t)(next - l->lane_of);
-    }
-    if (rows_in(l, *to, n) < l->o.alone_rows) *to = n;
-}
-
 static int cut_at_barriers(struct lanes *l, struct change *changes, size_t n, uint64_t seq, const char *link_id, struct err *e) {
     for (size_t i = 0; i < n;) {
         size_t from, to;
-        const uint8_t *at = memchr(l->lane_of + i, MARK_BARRIER, n - i);
-        if (!at) return lanes_wait(l, e) < 0 ? -1 : together(l, changes, i, n, seq, link_id, e);
-        barrier_span(l, changes, i, n, (size_t)(at - l->lane_of), &from, &to);
+        if (!deal_span(&l->deal, changes, i, l->o.alone_rows, &from, &to))
+            return lanes_wait(l, e) < 0 ? -1 : together(l, changes, i, n, seq, link_id, e);
         if (from > i && (lanes_wait(l, e) < 0 || together(l, changes, i, from, changes[from - 1].seq, NULL, e) < 0)) return -1;
         bool last = to == n;
         if (lanes_wait(l, e) < 0 || alone(l, changes + from, to - from, last ? seq : changes[to - 1].seq, last ? link_id : NULL, e) < 0) return -1;
@@ -597,8 +492,6 @@ static int cut_at_barriers(struct lanes *l, struct change *changes, size_t n, ui
 }
 
 int lanes_window(struct lanes *l, struct change *changes, size_t n, uint64_t seq, const char *link_id, struct err *e) {
-    bool shares[ROUTE_LANES_MAX] = {0}, barrier = false;
-    size_t rows = 0;
     if (lanes_wait(l, e) < 0) return -1;
     while (lanes_seq(l) < lanes_high(l)) {
         uint64_t high = lanes_high(l), to = seq < high ? seq : high;
@@ -613,10 +506,10 @@ int lanes_window(struct lanes *l, struct change *changes, size_t n, uint64_t seq
     }
     if (l->reroute && route_now(l, e) < 0) return -1;
     if (l->n == 1) return alone(l, changes, n, seq, link_id, e);
-    if (deal(l, changes, n, shares, &rows, &barrier, e) < 0) return -1;
-    if (rows < l->o.alone_rows) return alone(l, changes, n, seq, link_id, e);
-    if (barrier) return cut_at_barriers(l, changes, n, seq, link_id, e);
-    return fly(l, changes, n, l->lane_of, shares, seq, link_id, e);
+    if (deal_window(&l->deal, &l->rules, l->o.tables, changes, n, e) < 0) return -1;
+    if (l->deal.rows < l->o.alone_rows) return alone(l, changes, n, seq, link_id, e);
+    if (l->deal.barrier) return cut_at_barriers(l, changes, n, seq, link_id, e);
+    return together(l, changes, 0, n, seq, link_id, e);
 }
 
 int lanes_call(struct lanes *l, call_fn fn, void *arg, uint64_t seq, struct err *e) {

@@ -4,14 +4,8 @@
 
 #include "drivers/db.h"
 #include "engine/base/change.h"
+#include "engine/flow/put.h"
 #include "engine/flow/tables.h"
-#include "engine/flow/window.h"
-
-struct put_stats { uint64_t changes, rows, missing, replayed_ordered, replayed_replaced; };
-/* Apply changes with one lane: composed; after a unique conflict in source order; then with the rows involved replaced. What still stands is a refusal, and
- * the target stands at the last mark. Adds to *s. */
-int window_put(struct window *w, const struct db_driver *driver, struct lane *lane, struct change *changes, size_t n, const struct mark *m,
-               struct put_stats *s, struct err *e);
 
 struct lanes;
 struct lanes_opts {
