@@ -134,6 +134,11 @@ int tables_collisions(const struct tables *ts, struct err *e) {
             bool same = fold ? strcasecmp(a->ns, b->ns) == 0 && strcasecmp(a->name, b->name) == 0
                              : strcmp(a->ns, b->ns) == 0 && strcmp(a->name, b->name) == 0;
             if (!same) continue;
+            if (strcmp(a->shape->ns, b->shape->ns) == 0 && strcmp(a->shape->name, b->shape->name) == 0) {
+                err_set(e, CODE_NAME_COLLISION, "a table of the source took the name '%s.%s' from another one that the chain holds, which cannot be followed",
+                        b->shape->ns, b->shape->name);
+                return err_hint(e, "take a new full with --chain-slot --force-overwrite and rebuild with --reset-target-data");
+            }
             err_set(e, CODE_NAME_COLLISION, "tables '%s.%s' and '%s.%s' of the source would become one table '%s.%s' on the target",
                     a->shape->ns, a->shape->name, b->shape->ns, b->shape->name, a->ns, a->name);
             return err_hint(e, "leave one out with --exclude-table, or put one elsewhere with --map-schema %s=OTHER", b->shape->ns);
