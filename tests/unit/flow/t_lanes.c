@@ -500,11 +500,14 @@ static void more_log(struct chain *c) {
         for (int n = 0; n < 12; n++) src_update("a2", i * 5 + n, "m");
         for (int n = 0; n < 3; n++) src_insert("a2", 7000 + i * 10 + n, "n");
         if (i % 4 == 1) {
-            struct frow was = f->rows[(i * 31) % f->n], now = was;
+            int row = (i * 31) % f->n;
+            src_update("a2", row, "there");
+            struct frow was = f->rows[row], now = was;
             memset(now.v[0], 0, 16);
             snprintf(id, sizeof id, "%d", 90000 + i);
             memcpy(now.v[0], id, 16);
             src_put((struct sop){.op = CHANGE_UPDATE, .table = "a2", .before = was, .after = now});
+            src_update("a2", row, "here");
             if (i % 8 == 1) src_update("a2", i, "moved");
         }
         src_commit();
