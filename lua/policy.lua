@@ -4,16 +4,16 @@
 -- `print` into the log; it has no files, no clock, no network, and it keeps nothing between two calls. When it errs, runs too long or
 -- answers nonsense, this default answers in its place and the log says so.
 --
--- sluice calls `retry(ask)` each time a step failed. `ask` has:
---   kind            "producer", "broker", "leg", "sink", "task"
+-- sluice calls `retry(ask)` each time a step failed in a run that goes on until it is stopped (`backup stream run`, `sync from-backup run`);
+-- what is run once ends with the error, and whoever called it decides. Errors of configuration, and an entity that another process owns, end
+-- a run without a question. `ask` has:
+--   kind            "producer", "broker"
 --   name            the entity's name
 --   verb            the step that failed
 --   attempt         how many times in a row it has failed by now, from 1 on; progress begins anew at 1
 --   since_progress  seconds since it last got anywhere
 --   class           "retry"   a passing condition: a server is away, a lock, a full disk
---                   "refuse"  an operator must act, unless `restartable` says that a restart may clear it
---                   "config"  the command line or configuration is wrong
---                   "busy"    another process owns it
+--                   "refuse"  `restartable` says that a restart may clear it; what only an operator clears is not asked about
 --                   "bug"     sluice itself broke one of its rules
 --   code            "SLUICE-E-…", see `sluice errors`
 --   marker, sub     the refusal's marker and the one inside it, "" when there is none

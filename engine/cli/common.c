@@ -144,9 +144,12 @@ static void drop_bounds(struct options *o) {
 int cli_job_open(struct args *a, struct control *c, const struct cli_job *cj, struct job **j, struct err *e) {
     struct entity en = {0}, was = {0};
     struct buf config = BUF_INIT(KiB(64));
-    bool found = false;
+    bool found = false, held = false;
     int rc = -1;
-    if (cj->keep_config && entity_find(c, cj->kind, cj->name, &was, &found, e) < 0) goto out;
+    if (entity_find(c, cj->kind, cj->name, &was, &found, e) < 0) goto out;
+    if (found && entity_own(c, &was, e) < 0) goto out; /* what another process runs stays configured as it is */
+    held = found;
+    found = found && cj->keep_config;
     if (found && options_from_json(&a->options, was.config, e) < 0) goto out;
     snprintf(en.kind, sizeof en.kind, "%s", cj->kind);
     snprintf(en.name, sizeof en.name, "%s", cj->name);
@@ -163,8 +166,11 @@ int cli_job_open(struct args *a, struct control *c, const struct cli_job *cj, st
         if (options_to_json(&kept, &config, e) < 0 || !(en.config = buf_take(&config, &n, e))) goto out;
     }
     if (entity_put(c, &en, e) < 0) goto out;
+    if (held) entity_disown(c, &was);
+    held = false;
     rc = job_open(c, cj->kind, cj->name, &a->options, j, e);
 out:
+    if (held) entity_disown(c, &was);
     entity_free(&was);
     entity_free(&en);
     buf_free(&config);

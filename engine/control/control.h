@@ -31,6 +31,8 @@ enum endpoint_role { ENDPOINT_SOURCE, ENDPOINT_TARGET, ENDPOINT_STORE };
 int endpoint_put(struct control *c, const char *name, enum endpoint_role role, const char *driver, const char *dsn, struct err *e);
 /* The DSN with its secrets resolved; caller frees with mem_free. */
 int endpoint_dsn(struct control *c, const char *name, char **driver, char **dsn, struct err *e);
+/* The table setting as one JSON object of texts; caller frees with mem_free. */
+int settings_json(struct control *c, char **json, struct err *e);
 /* Resolve `${VAR}` and `file:PATH` in a DSN given on the command line. */
 int secret_resolve(const char *dsn, char **out, struct err *e);
 

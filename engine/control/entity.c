@@ -115,6 +115,17 @@ out:
     return err_wrap(e, "%s '%s'", en->kind, en->name);
 }
 
+int settings_json(struct control *c, char **json, struct err *e) {
+    *json = NULL;
+    sqlite3_stmt *s = stmt_get(c, "control/settings", e);
+    if (!s) return -1;
+    int rc = stmt_step(c, s, e);
+    if (rc < 0) return -1;
+    *json = mem_strdup(rc ? stmt_str(s, 0) : "{}", e);
+    stmt_end(s);
+    return *json ? 0 : -1;
+}
+
 /* ---- owning ------------------------------------------------------------------------------------------------------------ */
 
 static void boot_id(char out[64]) {

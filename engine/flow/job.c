@@ -47,6 +47,21 @@ static int filter_of(struct job *j, struct err *e) {
     return 0;
 }
 
+static int compression_of(const struct job *j, struct err *e) {
+    const char *c = j->options.compression;
+    if (!c || strcmp(c, "none") == 0 || strcmp(c, "zstd") == 0) return 0;
+    return err_set(e, CODE_USAGE, "--compression is none or zstd, not '%s'", c);
+}
+
+/* What nobody gave for this run or this entity may have a default of the installation's. */
+static int settings_of(struct job *j, struct err *e) {
+    char *json = NULL;
+    if (settings_json(j->control, &json, e) < 0) return -1;
+    int rc = options_defaults(&j->options, json, e);
+    mem_free(json);
+    return rc;
+}
+
 int job_open(struct control *c, const char *kind, const char *name, struct options *o, struct job **out, struct err *e) {
     struct job *j = mem_alloc(sizeof *j, e);
     bool found;
@@ -64,8 +79,7 @@ int job_open(struct control *c, const char *kind, const char *name, struct optio
         err_wrap(e, "%s '%s'", kind, name);
         goto bad;
     }
-    if (filter_of(j, e) < 0 || schema_map(j, e) < 0) goto bad;
-    job_compression(j);
+    if (settings_of(j, e) < 0 || filter_of(j, e) < 0 || schema_map(j, e) < 0 || compression_of(j, e) < 0) goto bad;
     if (endpoint_of(j, j->entity.source, &j->source_driver, &j->source_dsn, e) < 0) goto bad;
     if (endpoint_of(j, j->entity.target, &j->target_driver, &j->target_dsn, e) < 0) goto bad;
     if (store_of(j, e) < 0 || policy_open(j->options.policy, &j->policy, e) < 0) goto bad;

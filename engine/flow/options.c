@@ -183,6 +183,38 @@ out:
     return rc;
 }
 
+static bool may_have_default(const struct option *op) {
+    static const char *const names[] = {"keyless-max-bytes", "table-parallelism", "chunk-size", "compression", "window", "rollover-window", "rollover-max-bytes",
+                                        "poll-interval", "apply-delay", "apply-concurrency", "policy"};
+    for (size_t i = 0; i < MEM_ARRAY_LEN(names); i++)
+        if (strcmp(names[i], op->name) == 0) return true;
+    return false;
+}
+
+int options_defaults(struct options *o, const char *json, struct err *e) {
+    const char *key;
+    json_t *v, *root = json_parse(json, strlen(json), "setting", e);
+    int rc = -1;
+    if (!root) return -1;
+    json_object_foreach(root, key, v) {
+        const struct option *op = option_find(key);
+        if (!op || !may_have_default(op)) {
+            err_set(e, CODE_CONFIG, "'%s' in the table setting is nothing that can have a default", key);
+            err_hint(e, "take it out: sluice sql \"delete from setting where name = '%s'\"", key);
+            goto out;
+        }
+        if (is_set(o, op)) continue;
+        if (from_member(o, op, v, e) < 0) {
+            err_set(e, CODE_CONFIG, "the table setting has a wrong value for '%s'", key);
+            goto out;
+        }
+    }
+    rc = 0;
+out:
+    json_decref(root);
+    return rc;
+}
+
 int options_to_json(const struct options *o, struct buf *b, struct err *e) {
     struct jw j;
     jw_begin(&j, b, e);

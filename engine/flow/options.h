@@ -60,6 +60,9 @@ bool options_flagged(const struct options *o, const char *name);
 int options_set(struct options *o, const char *name, const char *value, struct err *e);
 /* A config object of the control DB. Unknown keys and wrong types are CODE_CONFIG. What was set before stays (the command line wins). */
 int options_from_json(struct options *o, const char *json, struct err *e);
+/* Defaults of the installation, in the same form, for what is not set; they do not count as given. Only amounts and intervals may have one, never what
+ * decides which rows go where: CODE_CONFIG names the others. */
+int options_defaults(struct options *o, const char *json, struct err *e);
 /* The kept options that were given, as one object. */
 int options_to_json(const struct options *o, struct buf *b, struct err *e);
 

@@ -45,3 +45,6 @@ SELECT kind, state, initial, tailing, step, comment FROM state WHERE kind = coal
 --| in: kind TEXT   out: kind TEXT, from_state TEXT, event TEXT, to_state TEXT, comment TEXT
 SELECT t.kind, t.from_state, t.event, t.to_state, t.comment FROM transition t JOIN state s ON s.kind = t.kind AND s.state = t.from_state
  WHERE t.kind = coalesce(:kind, t.kind) ORDER BY t.kind, s.initial DESC, s.step IS NULL, s.tailing, t.from_state, t.event;
+--| name: settings
+--| out: json TEXT
+SELECT json_group_object(name, value) FROM setting;

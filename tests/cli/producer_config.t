@@ -40,4 +40,21 @@ test_it 'a folder may be called as it likes' '
     d="$T/a b%41#c?d"; mkdir "$d"
     done_ok backup full --source-driver sqlite --output-dir "$d/chain"
     [ -e "$d/chain/lineage.json" ]; done_ok backup list --from-dir "$d/chain"; (cd "$d" && done_ok backup list --from-dir ./chain)'
+test_it 'a command that finds the entity busy leaves it configured as it was' '
+    q $S "create table one(id integer primary key); insert into one values (1)"; T2=$T/one
+    done_ok backup full --source-driver sqlite --output-dir $T2/chain --include-table one --name one
+    broker() { run sync from-backup run --backup-dir $T2/chain --target-driver sqlite --stream-id one "$@"; }
+    broker --target $T2/copy.db --reset-target-data --yes --once; is $rc 0
+    spawn held sync from-backup run --backup-dir $T2/chain --target-driver sqlite --target $T2/copy.db --stream-id one --poll-interval 1s
+    wait_for 20 "[ -n \"\$(q $SLUICE_CONTROL \"select owner_pid from entity where name = '\''one'\'' and kind = '\''broker'\'' and owner_pid is not null\")\" ]"
+    was=$(q $SLUICE_CONTROL "select config || (select dsn from endpoint where name = target) from entity where kind = '\''broker'\''")
+    broker --target $T2/other.db --reset-target-data --yes; is $rc 75
+    is "$(q $SLUICE_CONTROL "select config || (select dsn from endpoint where name = target) from entity where kind = '\''broker'\''")" "$was"
+    stop_of held; gone held 0'
+test_it 'the table setting gives defaults for amounts, and for nothing that decides about rows' '
+    q $SLUICE_CONTROL "insert into setting(name, value) values ('\''compression'\'', '\''lz4'\'')"
+    ends 2 "compression" run producer one
+    q $SLUICE_CONTROL "update setting set name = '\''reset-target-data'\'', value = '\''true'\''"
+    ends 2 "reset-target-data" run broker one; err_has "delete from setting"
+    q $SLUICE_CONTROL "delete from setting"; done_ok run broker one'
 done_testing

@@ -67,9 +67,24 @@ static void the_table(void) {
     ok(sound && !twice, "each option is found by its name, shares a place only with its like, and has a bit in the mask");
 }
 
+static void defaults(void) {
+    struct options o = fresh();
+    ok(options_set(&o, "window", "1s", &e) == 0 && options_defaults(&o, "{\"window\":\"9s\",\"poll-interval\":\"7s\",\"chunk-size\":\"12\"}", &e) == 0,
+       "defaults of the installation are read: %s", e.msg);
+    ok(o.window_us == 1000000 && o.poll_us == 7000000 && o.chunk_size == 12, "for what was not given");
+    ok(!options_given(&o, "poll-interval"), "and do not count as given");
+    static const char *const bad[] = {"{\"reset-target-data\":\"true\"}", "{\"yes\":\"true\"}", "{\"include-table\":\"t\"}", "{\"nonsense\":\"1\"}", "{\"poll-interval\":\"soon\"}"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        err_clear(&e);
+        ok(options_defaults(&o, bad[i], &e) == -1 && e.code == CODE_CONFIG, "%s is refused: %s", bad[i], e.msg);
+    }
+    options_free(&o);
+}
+
 int main(void) {
     values();
     config();
+    defaults();
     the_table();
     return done_testing();
 }
