@@ -491,13 +491,17 @@ static void stalled(void) {
     stop_consuming(&k);
 }
 
-/* Rows that change their key, among others, in the tables the log left. */
+/* Rows that change their key, among others, and a table that is emptied, behind what the log has. */
 static void more_log(struct chain *c) {
     uint64_t from = src.pos;
     for (int i = 0; i < 60; i++) {
         char id[16];
         struct ftable *f = fdb_find(&src.now, "a2");
         for (int n = 0; n < 12; n++) src_update("a2", i * 5 + n, "m");
+        if (i % 20 == 7) {
+            src_put((struct sop){.op = CHANGE_TRUNCATE, .table = "a2"});
+            for (int n = 0; n < 90; n++) src_insert("a2", 20000 + i * 100 + n, "again");
+        }
         for (int n = 0; n < 3; n++) src_insert("a2", 7000 + i * 10 + n, "n");
         if (i % 4 == 1) {
             int row = (i * 31) % f->n;
