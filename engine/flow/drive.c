@@ -128,6 +128,10 @@ static int drive(struct job *j, enum drive_until until, uint64_t steps, struct b
                 record_refusal(j, e);
                 return -1;
             }
+            if (until == DRIVE_STOP && tailing && e->code == CODE_INTERRUPTED && stopper_asked(&j->stopper)) { /* asked while it waited for a server: nothing is half done */
+                err_clear(e);
+                return leave_stopped(j, did, e);
+            }
             if (until != DRIVE_STOP || e->class == ERR_CONFIG || e->class == ERR_BUSY || e->code == CODE_INTERRUPTED) return -1;
             if (!try_again(j, &t, step, e)) {
                 if (!j->stopper.why[0]) return -1;

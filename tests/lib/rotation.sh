@@ -19,7 +19,8 @@ quiet() {
 next_round() { cat "$T/round" 2>/dev/null || echo 1; }
 segments() { sqlite3 :memory: "select count(*) from json_each(cast(readfile('$C/lineage.json') as text), '\$.segments') where ${1:-1}"; }
 complete() { segments "value ->> 'state' = 'complete'"; }
-filling() { segments "value ->> 'state' = 'filling'"; }
+# 1 while the open segment is being filled; one that was given up stays filling for good, behind the open one
+filling() { sqlite3 :memory: "select json_extract(cast(readfile('$C/lineage.json') as text), '\$.segments[#-1].state') = 'filling'"; }
 tip() { sqlite3 :memory: "select json_extract(cast(readfile('$C/lineage.json') as text), '\$.links[#-1].id')"; }
 stands() { q "$1" "select link_id from sluice_cdc_state where stream_id = '$2'"; }
 fulls() { sqlite3 :memory: "select count(*) from json_each(cast(readfile('$T/out') as text)) where value ->> 'kind' = 'full' and value ->> 'full_complete'"; }
