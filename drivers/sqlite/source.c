@@ -191,6 +191,23 @@ static int catalog_objects(struct source *s, struct catalog *c, struct err *e) {
     return got;
 }
 
+/* The catalogue is older than the snapshot: rows of the time between may hold values that the sequences had not given out yet. */
+static int sequences_again(struct source *s, struct catalog *c, struct err *e) {
+    sqlite3_stmt *st;
+    int got = sequences_prepare(s->db, &st, e);
+    while (got == 0 && st && (got = sq_step(st, e)) > 0) {
+        const struct shape *t = catalog_find(c, (const char *)sqlite3_column_text(st, 0));
+        struct object *o = NULL;
+        got = 0;
+        for (size_t i = 0; t && i < c->nobjects && !o; i++)
+            if (c->objects[i].kind == OBJECT_SEQUENCE && strcmp(c->objects[i].name, t->name) == 0) o = &c->objects[i];
+        if (t && !o && (!(o = catalog_add_object(c, e)) || sequence_fill(o, c->arena, t, 0, e) < 0)) got = -1; /* its first row came meanwhile */
+        if (got == 0 && t) o->value = sqlite3_column_int64(st, 1);
+    }
+    sqlite3_finalize(st);
+    return got;
+}
+
 static int catalog_warnings(struct source *s, bool for_chain, struct catalog *c, struct err *e) {
     sqlite3_stmt *st = NULL;
     bool wal;
@@ -395,6 +412,7 @@ const struct source_ops sqlite_source_ops = {
     .reader_next = sq_reader_next,
     .reader_estimate = sq_reader_estimate,
     .reader_close = sq_reader_close,
+    .sequences_again = sequences_again,
     .stream_open = sq_stream_open,
     .stream_next = sq_stream_next,
     .stream_ack = sq_stream_ack,
