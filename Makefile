@@ -73,13 +73,13 @@ sql: $(BUILD)/sluice  ## the control DB from a plain sqlite3 shell
 	SLUICE=$(BUILD)/sluice prove --nocolor -e sh $(wildcard tests/sql/*.sh)
 
 cli: $(BUILD)/sluice  ## the command line, no server needed
-	SLUICE=$(abspath $(BUILD)/sluice) prove --nocolor -e bash $(sort $(wildcard tests/cli/*.t))
+	SLUICE=$(abspath $(BUILD)/sluice) prove --nocolor --failures --comments -e bash $(sort $(wildcard tests/cli/*.t))
 
 seed: $(BUILD)/sluice ## the commands of the first request, literally
-	SLUICE=$(abspath $(BUILD)/sluice) bash tests/lib/with_servers.sh prove --nocolor -e bash $(sort $(wildcard tests/seed/*.t))
+	SLUICE=$(abspath $(BUILD)/sluice) bash tests/lib/with_servers.sh prove --nocolor --failures --comments -e bash $(sort $(wildcard tests/seed/*.t))
 
 integration: $(BUILD)/sluice  ## every command on real databases, comparing data
-	SLUICE=$(abspath $(BUILD)/sluice) bash tests/lib/with_servers.sh prove --nocolor -j2 --timer -e bash $(sort $(wildcard tests/integration/*.t))
+	SLUICE=$(abspath $(BUILD)/sluice) bash tests/lib/with_servers.sh prove --nocolor --failures --comments -j2 --timer -e bash $(sort $(wildcard tests/integration/*.t))
 
 cases: $(BUILD)/sluice  ## public cases by every route (CASES=DIR ONLY=REGEX ROUTES=copy,chain,broker)
 	SLUICE=$(abspath $(BUILD)/sluice) PREPARED=1 bash tests/lib/with_servers.sh perl tests/cases/run $(CASES)

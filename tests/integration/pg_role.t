@@ -30,6 +30,7 @@ test_it 'broker: adopt, follow, reset' '
     broker --reset-target-data --yes; same_all $S $D
     app_change $S 3; incr; broker; same_all $S $D'
 test_it 'foreign keys and triggers of the target do not fire under replication' '
+    [ $version -ge 150000 ] || skip_rest "before 15 only a superuser may set session_replication_role, and a plain role is warned"
     q $S "create table p(id int primary key, n int default 0); create table c(id int primary key, pid int references p on delete cascade); insert into p values (1), (2); insert into c values (1, 1), (2, 2)"
     done_ok backup full --source-driver postgres --output-dir $T/chain2 --chain-slot --slot-name role2_$$ --include-table p,c
     done_ok restore --from-dir $T/chain2 --target-driver postgres
