@@ -158,6 +158,19 @@ static void feed_told(struct feed *f, const struct change *c) {
     f->told[i] = shape_copy(c->shape, &e);
 }
 
+/* A drop: downstream had the table, in that shape, and has nothing of it now. */
+static void feed_dropped(struct feed *f, const struct change *c) {
+    size_t i = 0;
+    while (i < f->ntold && f->told[i]->oid != c->old_shape->oid)
+        i++;
+    law(f, i < f->ntold && strcmp(c->old_shape->digest, f->told[i]->digest) == 0, "a drop of what downstream does not have", c->old_shape);
+    for (size_t k = f->n; k-- > 0;)
+        if (f->rows[k].oid == c->old_shape->oid) model_cut(f, k);
+    if (i == f->ntold) return;
+    shape_free(f->told[i]);
+    f->told[i] = f->told[--f->ntold];
+}
+
 static void feed_apply(struct feed *f, const struct change *c) {
     long at;
     if (f->verbose) note("change %d table %s", c->op, c->shape ? c->shape->name : "-");
@@ -189,6 +202,10 @@ static void feed_apply(struct feed *f, const struct change *c) {
         break;
     case CHANGE_SHAPE:
         f->shapes++;
+        if (!c->shape) {
+            feed_dropped(f, c);
+            break;
+        }
         law(f, c->old_shape != c->shape, "a shape that did not change", c->shape);
         apply_shape(f, c);
         feed_told(f, c);
