@@ -324,10 +324,10 @@ static int put(struct store *st, const char *path, const void *p, size_t n, bool
     *r = STORE_PUT_OK;
     if (full_path(s, path, full, e) < 0) return -1;
     parent_of(full, dir);
-    if (if_absent && access(full, F_OK) == 0) {
+    if (if_absent && access(full, F_OK) == 0) { /* spares the write; link(2) decides */
         *r = STORE_PUT_EXISTS;
-        return 0;
-    } /* spares the write; link(2) decides */
+        return sync_dir(dir, e); /* whoever made it may not have come to its sync */
+    }
     if (write_tmp(s, p, n, tmp, e) < 0) {
         tmp[0] = '\0';
         goto out;
@@ -337,7 +337,7 @@ static int put(struct store *st, const char *path, const void *p, size_t n, bool
         if (appear(tmp, full, dir, &exists, e) < 0) goto out;
         if (exists) {
             *r = STORE_PUT_EXISTS;
-            rc = 0;
+            rc = sync_dir(dir, e);
             goto out;
         }
     } else {

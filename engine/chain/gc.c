@@ -132,6 +132,7 @@ static int refs_read(struct gc *g, struct err *e) {
     const struct lineage *l = &g->c->lin;
     g->first = l->npages ? l->pages[0].first : l->nlinks ? l->links[0].n : 0;
     uint64_t count = lineage_count(l) - g->first;
+    if (count >= SIZE_MAX / sizeof *g->attempts) return doc_bad(e, "lineage.json", "it counts %llu links", (unsigned long long)count);
     if ((g->attempts = mem_alloc((size_t)(count + 1) * sizeof *g->attempts, e)) == NULL || pages_of(g, l->pages, l->npages, e) < 0)
         return -1;
     for (size_t i = 0; i < l->nsegments; i++)
