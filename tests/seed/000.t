@@ -56,6 +56,18 @@ test_it 'every restart after that needs no flag: it follows while the producer g
     same_all $S $D
     running broker'
 
+test_it '2. or a continuous producer, that begins a fresh segment now and then: the broker follows over the seam, and a restore takes the newest full' '
+    spawn producer backup stream run --source-driver postgres --source "$S" --target $CHAIN --rollover-window 1s --retain-rotate-at-chain-length 2
+    r=20
+    grow() { app_change $S $r; r=$((r + 1)); [ "$(sluice backup list --from $CHAIN --format json | grep -o "\"full_complete\":true" | wc -l)" -ge 2 ]; }
+    wait_for 60 grow || { cat $T/producer.err; exit 1; }
+    works "sluice backup stream stop --target $CHAIN"; gone producer 0
+    app_change $S 90; works "$INCREMENTAL"; tip=$(tail -1 $T/out)
+    wait_for 30 "[ \"\$(q $D \"select link_id from sluice_cdc_state where stream_id = '\''app-broker'\''\")\" = $tip ]"
+    same_all $S $D
+    works "sluice backup verify --from $CHAIN --depth read"
+    N=$(pg_db "$PG_B" newest); works "sluice restore --from $CHAIN --target-driver postgres --target $N"; same_all $S $N'
+
 test_it '4. stopping cleanly, by a stop signal in the store' '
     works "sluice sync from-backup stop --backup-target $CHAIN"
     out_has app-broker
