@@ -75,4 +75,7 @@ void source_stream_close(struct stream *st);
  * seconds. */
 int pg_exec_wait(PGconn *c, const char *sql, const char *what, const char *waiting, PGresult **r, struct err *e);
 
+/* rewrite.c: refuses (SCHEMA-CHANGE-REFUSED) when ALTER TABLE wrote a known table anew since the slot was made: its old rows may hold anything. */
+int rewrite_check(struct source *s, struct shape *const *known, size_t nknown, struct err *e);
+
 #endif

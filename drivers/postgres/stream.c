@@ -110,6 +110,7 @@ int source_stream_open(struct source *s, const struct pos *from, struct shape *c
         goto fail;
     }
     if (rels_init(&st->rels, s, known, nknown, e) < 0 || publication_check(s, known, nknown, e) < 0 ||
+        rewrite_check(s, known, nknown, e) < 0 ||
         slot_confirmed(s, &confirmed, e) < 0 || pg_connect(s->o.dsn, PG_REPLICATION, &st->c, e) < 0)
         goto fail;
     st->seen = st->from;
@@ -412,10 +413,22 @@ static int known_oids(const struct stream *st, int64_t **oids, size_t *n, struct
     return 0;
 }
 
+static int check_rewrites(struct stream *st, struct err *e) {
+    struct shape **known = mem_alloc((st->rels.n + 1) * sizeof *known, e);
+    size_t n = 0;
+    if (known == NULL) return -1;
+    for (size_t i = 0; i < st->rels.n; i++)
+        if (st->rels.v[i].known && st->rels.v[i].shape != NULL) known[n++] = (struct shape *)(uintptr_t)st->rels.v[i].shape;
+    int rc = rewrite_check(st->s, known, n, e);
+    mem_free(known);
+    return rc;
+}
+
 int source_stream_sequences(struct stream *st, struct arena *a, struct object **o, size_t *n, struct err *e) {
     int64_t *oids;
     size_t noids;
-    if (known_oids(st, &oids, &noids, e) < 0) return -1;
+    /* Every link's end comes here: a table that was written anew meanwhile must not pass it. */
+    if (check_rewrites(st, e) < 0 || known_oids(st, &oids, &noids, e) < 0) return -1;
     int rc = source_sequences(st->s, st->s->c, oids, noids, a, o, n, NULL, e);
     mem_free(oids);
     return rc;

@@ -389,3 +389,14 @@ SELECT EXISTS (
         UNION ALL SELECT r.xmin FROM pg_catalog.pg_publication_rel r JOIN pg_catalog.pg_publication p ON p.oid = r.prpubid
          WHERE p.pubname = $1 AND r.prrelid = ANY ($2::pg_catalog.int8[]::pg_catalog.oid[])) x
    WHERE s.slot_name = $1 AND s.catalog_xmin IS NOT NULL AND age(x.xmin) BETWEEN 0 AND age(s.catalog_xmin));
+
+--| name: tables_rewritten
+--| in: slot TEXT, oids TEXT   out: oid INTEGER, ns TEXT, name TEXT, attnum INTEGER, xid TEXT
+-- Columns whose catalogue row is younger than the oldest catalogue that the slot keeps, of tables that got another file at that time or later.
+SELECT a.attrelid, n.nspname, c.relname, a.attnum, a.xmin
+  FROM pg_catalog.pg_replication_slots s, pg_catalog.pg_class c
+  JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+  JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+ WHERE s.slot_name = $1 AND s.catalog_xmin IS NOT NULL AND c.oid = ANY ($2::pg_catalog.int8[]::pg_catalog.oid[])
+   AND c.relkind = 'r' AND c.relfilenode <> c.oid
+   AND age(a.xmin) BETWEEN 0 AND age(s.catalog_xmin) AND age(c.xmin) <= age(a.xmin);
