@@ -95,7 +95,15 @@ int flow_broker_stop(struct job *j, const struct broker_stop *s, struct buf *sto
         if (buf_addf(stopped, e, "%s\n", c[i].stream_id) < 0) goto out;
         if (s->wait && wait_ended(j, c[i].stream_id, s->timeout_us, e) < 0) goto out;
     }
-    if (s->stream_id && !known && buf_addf(stopped, e, "%s\n", s->stream_id) < 0) goto out;
+    if (s->stream_id && !known) {
+        if (buf_addf(stopped, e, "%s\n", s->stream_id) < 0) goto out;
+        if (s->wait) { /* what does not register cannot be watched: better said than taken for ended */
+            err_set(e, CODE_BUSY, "stream '%s' was asked to end, but is not registered in the store, so nothing tells when it has", s->stream_id);
+            e->class = ERR_RETRY;
+            err_hint(e, "look at its process, or at `sluice sync status` where it runs; the request stays");
+            goto out;
+        }
+    }
     if (!asked && known) log_info("no broker of that name is running", KV_STR("stream", s->stream_id));
     rc = 0;
 out:
