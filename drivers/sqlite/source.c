@@ -1,7 +1,7 @@
 /* A SQLite file as a source: what it is, what is in it, where its log stands.
  *
  * DESIGN
- * 1. Only anchor, unanchor, rearming and acknowledging write into the file, each in a short transaction of its own.
+ * 1. Only anchor, unanchor, rearming, a later snapshot's mark and acknowledging write into the file, each in a short transaction of its own.
  * 2. Identity: made from the host, the file's real path and its inode, and kept in the file from the anchor on; so it stays the same
  * through the anchor, and moves with the file afterwards. That two copies of one file are told apart is the nonces' work (check).
  * 3. A table's number in the capture is its oid in shapes. Before the anchor the catalogue gives the numbers that the anchor will use. */
@@ -358,23 +358,43 @@ static int source_check(struct source *s, const struct pos *from, const struct p
         e, "another copy of this chain was extended from the source; use that one, or take a new full with --chain-slot --force-overwrite");
 }
 
+#define SNAPSHOT_ANYWHERE INT64_MAX
+#define SNAPSHOT_TRIES 5
+
+/* *was: what stood there. */
+static int mark_snapshot(struct source *s, int64_t id, int64_t *was, struct err *e) {
+    if (sq_begin(s->db, true, e) < 0) return -1;
+    if (sq_meta_int(s->db, "snapshot_id", was, e) < 0 || sq_meta_set_int(s->db, "snapshot_id", id, e) < 0) {
+        sq_rollback(s->db);
+        return -1;
+    }
+    return sq_commit(s->db, e);
+}
+
+/* A stream from before a snapshot tells downstream of rows that it may have by it: tick.c must know, in every view that is newer than the
+ * snapshot's. So it is said to be anywhere before it is opened, and where it is afterwards; a killed copy leaves the first, which is only
+ * slower. */
 static int source_snapshot(struct source *s, const struct catalog *c, struct pos *p, struct snapshot **snap, struct err *e) {
     struct sq_place at;
-    int64_t marked;
+    int64_t was;
     bool there;
     (void)c;
-    if (sq_snapshot_open(s, p, snap, e) < 0) return -1;
-    /* A stream from before this snapshot tells downstream of rows that it may have by it: tick.c must know. Part of the copy, so before its
-     * first row. */
-    if (sq_capture_is(s->db, &there, e) < 0) goto fail;
-    if (!there) return 0;
-    if (sq_place_of(p, &at, e) < 0 || sq_meta_int(s->db, "snapshot_id", &marked, e) < 0) goto fail;
-    if (at.id > marked && sq_meta_set_int(s->db, "snapshot_id", at.id, e) < 0) goto fail;
-    return 0;
-fail:
-    sq_snapshot_close(*snap);
     *snap = NULL;
-    return -1;
+    if (sq_capture_is(s->db, &there, e) < 0) return -1;
+    if (!there) return sq_snapshot_open(s, p, snap, e);
+    for (int tries = 0; tries < SNAPSHOT_TRIES; tries++) {
+        if (mark_snapshot(s, SNAPSHOT_ANYWHERE, &was, e) < 0 || FAULT("sqlite.snapshot_marked", e) < 0 || sq_snapshot_open(s, p, snap, e) < 0)
+            return -1;
+        if (FAULT("sqlite.snapshot_opened", e) < 0 || sq_place_of(p, &at, e) < 0 || mark_snapshot(s, at.id, &was, e) < 0) {
+            sq_snapshot_close(*snap);
+            *snap = NULL;
+            return -1;
+        }
+        if (was == SNAPSHOT_ANYWHERE) return 0;
+        sq_snapshot_close(*snap); /* another copy said where its own is while ours was opened */
+        *snap = NULL;
+    }
+    return err_set_class(e, ERR_RETRY, CODE_SERVER, "other copies of '%s' take snapshots all the time", s->path);
 }
 
 int sq_stream_sequences_of(sqlite3 *db, const struct sq_capture *cap, struct arena *a, struct object **o, size_t *n, struct err *e) {

@@ -92,6 +92,36 @@ static void resumed_copy(void) {
     feed_end(&f);
 }
 
+/* A view that is newer than a snapshot whose place is not known yet: a copy of another thread is being begun, or was killed there. */
+static void snapshot_begun(void) {
+    struct feed f = {0};
+    struct err e = {0};
+    struct snapshot *snap;
+    struct pos later;
+    feed_begin(&f, BASE);
+    app(&f, "insert into t values(10,'new',1),(11,'gone later',2)");
+    while (f.n)
+        model_cut(&f, 0);
+    if (sq_snapshot_open(f.s, &later, &snap, &e) < 0) die("snapshot", &e);
+    read_table(snap, f.c->tables[0], row_to_model, &f);
+    sq_snapshot_close(snap);
+    setenv("SLUICE_FAULT", "sqlite.snapshot_opened=err", 1);
+    fault_setup();
+    ok(ops()->snapshot(f.s, f.c, &later, &snap, &e) < 0, "a copy that ends between its view and saying where that is");
+    unsetenv("SLUICE_FAULT");
+    fault_setup();
+    app(&f, "delete from t where id=11; insert into t values(13,'after',1)");
+    feed_tick(&f);
+    ok(feed_same(&f), "rows that it may have seen do not stay");
+    if (ops()->snapshot(f.s, f.c, &later, &snap, &e) < 0) die("snapshot", &e);
+    ops()->snapshot_close(snap);
+    app(&f, "insert into t values(14,'later',1)");
+    f.deletes = 0;
+    feed_tick(&f);
+    ok(feed_same(&f) && f.deletes == 0, "behind a later one that is known, a new row is told as new again");
+    feed_end(&f);
+}
+
 static void identity(void) {
     struct feed f = {0}, g = {0};
     struct err e = {0};
@@ -446,6 +476,7 @@ int main(void) {
     cascades_and_triggers();
     parents_first();
     resumed_copy();
+    snapshot_begun();
     identity();
     opening();
     not_wal();
