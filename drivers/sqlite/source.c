@@ -263,7 +263,7 @@ static int source_anchor_absent(struct source *s, struct err *e) {
     if (sq_int(s->db, embed_sql("sqlite/capture_there"), &n, e) < 0) return -1;
     if (n == 0) return 0;
     err_set(e, CODE_SLOT_EXISTS, "the SQLite source '%s' is captured by a chain already (table sluice_log)", s->path);
-    return err_hint(e, "extend that chain, or begin a new one with --force-overwrite");
+    return err_hint(e, "extend that chain; if its store is lost, take the capture down with `sluice source clean`, then take the full");
 }
 
 static int anchor_table(struct source *s, const struct shape *t, int64_t n, struct err *e) {

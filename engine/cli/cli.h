@@ -71,6 +71,7 @@ int cmd_backup_list(struct args *a, struct err *e);
 int cmd_backup_show(struct args *a, struct err *e);
 int cmd_backup_verify(struct args *a, struct err *e);
 int cmd_backup_gc(struct args *a, struct err *e);
+int cmd_source_clean(struct args *a, struct err *e);
 int cmd_restore(struct args *a, struct err *e);
 int cmd_broker_run(struct args *a, struct err *e);
 int cmd_broker_stop(struct args *a, struct err *e);

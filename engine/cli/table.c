@@ -78,6 +78,7 @@ static const char *const f_plain[] = {COMMON, NULL};
 static const char *const f_errors[] = {"format", NULL};
 static const char *const f_help[] = {"man", "completion", NULL};
 static const char *const f_none[] = {NULL};
+static const char *const f_clean[] = {"log-format", "log-level", "source-driver", "source", "slot-name", "yes", NULL};
 
 const struct command command_all[] = {
     {"backup full", "take a full, the root of a chain", f_full, NULL, 0, 0, NULL, cmd_backup_full},
@@ -88,6 +89,7 @@ const struct command command_all[] = {
     {"backup show", "one link, or the whole chain in brief", f_read, "[ID]", 0, 1, NULL, cmd_backup_show},
     {"backup verify", "prove that a chain can be restored", f_verify, NULL, 0, 0, NULL, cmd_backup_verify},
     {"backup gc", "remove what no catalogue refers to", f_gc, NULL, 0, 0, NULL, cmd_backup_gc},
+    {"source clean", "take down what anchors chains on a source, when no chain needs it", f_clean, NULL, 0, 0, NULL, cmd_source_clean},
     {"restore", "rebuild a chain's tables in an empty target", f_restore, NULL, 0, 0, NULL, cmd_restore},
     {"sync from-backup run", "replay a chain into a target, for as long as it runs", f_broker, NULL, 0, 0, NULL, cmd_broker_run},
     {"sync from-backup stop", "ask brokers of a chain to end", f_bstop, NULL, 0, 0, NULL, cmd_broker_stop},
