@@ -90,7 +90,9 @@ crash: $(BUILD)/sluice  ## kill -9 at every failure point, resume, compare every
 demo: all             ## the whole job on SQLite, no server: build/demo
 	SLUICE=$(BUILD)/sluice bash contrib/demo.sh
 
-test: all test-deps unit sql cli seed integration   ## everything that must hold, on servers that it starts itself
+test: all test-deps   ## everything that must hold, on servers that it starts itself
+	$(MAKE) --no-print-directory $(UNIT_BIN)
+	$(MAKE) --no-print-directory -j1 unit sql cli seed integration
 
 lint:                 ## layers and house rules; cppcheck where it is there
 	sh tests/lint/layers.sh

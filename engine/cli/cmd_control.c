@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "engine/base/clock.h"
@@ -11,6 +10,7 @@
 #include "engine/base/mem.h"
 #include "engine/base/text.h"
 #include "engine/cli/cli.h"
+#include "engine/flow/until.h"
 
 /* Without a query: the sqlite3 shell on the file, so that its dot commands are there. */
 static int shell(struct control *c, struct err *e) {
@@ -48,19 +48,9 @@ out:
 }
 
 static int since_us(const char *t, int64_t *us, struct err *e) {
-    int y, mo, d, h = 0, mi = 0, s = 0, n = 0;
     *us = 0;
-    if (!t) return 0;
-    int got = sscanf(t, "%4d-%2d-%2d%n", &y, &mo, &d, &n);
-    if (got == 3 && (t[n] == 'T' || t[n] == ' ')) {
-        const char *clock = t + n + 1;
-        got = sscanf(clock, "%2d:%2d:%2d%n", &h, &mi, &s, &n) == 3 ? 3 : 0;
-        t = clock;
-    }
-    if (got != 3 || (t[n] && strcmp(t + n, "Z") != 0)) return err_set(e, CODE_USAGE, "--since takes 2026-01-31 or 2026-01-31T12:00:00Z, not '%s'", t);
-    struct tm tm = {.tm_year = y - 1900, .tm_mon = mo - 1, .tm_mday = d, .tm_hour = h, .tm_min = mi, .tm_sec = s};
-    *us = (int64_t)timegm(&tm) * 1000000;
-    return 0;
+    if (!t || until_time_parse(t, us, e) == 0) return 0;
+    return err_wrap(e, "--since");
 }
 
 int cmd_history(struct args *a, struct err *e) {

@@ -35,15 +35,17 @@ struct tail { /* a tailing broker's open connections: job.ctx */
 static void put_heartbeat(struct job *j) {
     struct err e = {0};
     j->consumer.seen_us = clock_wall_us();
-    if (chain_consumer_put(j->store, &j->consumer, &e) == 0) return;
-    if (e.class == ERR_RETRY && e.code != CODE_IO) return;
+    if (chain_consumer_put(j->store, &j->consumer, &e) == 0) {
+        j->store_read_only = false;
+        return;
+    }
+    if (j->store_read_only || (e.class == ERR_RETRY && e.code != CODE_IO)) return; /* said already, or passing: it is tried again */
     j->store_read_only = true;
     log_warn("the store cannot be written: this consumer is not registered there, and is stopped through its row on the target", KV_STR("err", e.msg));
 }
 
 static void heartbeat(struct job *j, const char *target_identity, const struct target_state *st) {
     struct consumer c = {.seq = st->seq, .pid = getpid()};
-    if (j->store_read_only) return;
     snprintf(c.stream_id, sizeof c.stream_id, "%s", j->entity.name);
     snprintf(c.target, sizeof c.target, "%s", target_identity);
     snprintf(c.link_id, sizeof c.link_id, "%s", st->link_id);
@@ -53,7 +55,7 @@ static void heartbeat(struct job *j, const char *target_identity, const struct t
 }
 
 void broker_farewell(struct job *j) {
-    if (!j->consumer.stream_id[0] || j->store_read_only) return;
+    if (!j->consumer.stream_id[0]) return;
     j->consumer.stopped_us = clock_wall_us();
     put_heartbeat(j);
 }

@@ -37,6 +37,19 @@ static void ask_local(struct job *j, const char *stream_id) {
     entity_free(&en);
 }
 
+/* A broker of this control DB whose lock is free was killed before it could say that it ended. */
+static bool dead_here(struct job *j, const char *stream_id) {
+    struct err e = {0};
+    struct entity en = {0};
+    bool found = false, dead = false;
+    if (entity_find(j->control, "broker", stream_id, &en, &found, &e) == 0 && found && entity_own(j->control, &en, &e) == 0) {
+        entity_disown(j->control, &en);
+        dead = true;
+    }
+    entity_free(&en);
+    return dead;
+}
+
 /* Ended since we asked? A consumer that cannot write the store is judged by its target row's phase alone, which does not say: its own control DB does. */
 static int wait_ended(struct job *j, const char *stream_id, int64_t timeout_us, struct err *e) {
     int64_t until = clock_mono_us() + timeout_us;
@@ -90,7 +103,7 @@ int flow_broker_stop(struct job *j, const struct broker_stop *s, struct buf *sto
     for (size_t i = 0; i < n; i++) {
         if (s->stream_id && strcmp(c[i].stream_id, s->stream_id) != 0) continue;
         ask_local(j, c[i].stream_id);
-        if (c[i].stopped_us != 0) continue;
+        if (c[i].stopped_us != 0 || dead_here(j, c[i].stream_id)) continue;
         asked++;
         if (buf_addf(stopped, e, "%s\n", c[i].stream_id) < 0) goto out;
         if (s->wait && wait_ended(j, c[i].stream_id, s->timeout_us, e) < 0) goto out;

@@ -21,10 +21,13 @@ static int start(const char *cmd, char *const *env, pid_t *pid) {
     posix_spawnattr_t attr;
     char sh[] = "sh", c[] = "-c";
     char *argv[] = {sh, c, (char *)(uintptr_t)cmd, NULL};
-    sigset_t none;
+    sigset_t none, dflt;
     sigemptyset(&none);
+    sigemptyset(&dflt);
+    sigaddset(&dflt, SIGPIPE); /* we ignore it; a shell's pipelines rely on it */
     posix_spawnattr_init(&attr);
-    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
+    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    posix_spawnattr_setsigdefault(&attr, &dflt);
     posix_spawnattr_setpgroup(&attr, 0);
     posix_spawnattr_setsigmask(&attr, &none);
     int rc = posix_spawn(pid, "/bin/sh", NULL, &attr, argv, env);
@@ -60,8 +63,10 @@ void rollover_hook(struct job *j) {
     while (environ[n]) n++;
     char **env = mem_alloc((n + MEM_ARRAY_LEN(vars) + 1) * sizeof *env, &e);
     if (!env) return;
-    memcpy(env, environ, n * sizeof *env);
-    for (size_t i = 0; i < MEM_ARRAY_LEN(vars); i++) env[n + i] = vars[i];
+    size_t kept = 0;
+    for (size_t i = 0; i < n; i++) /* DSNs hold passwords that the hook has no business with */
+        if (strncmp(environ[i], "SLUICE_SOURCE=", 14) != 0 && strncmp(environ[i], "SLUICE_TARGET=", 14) != 0) env[kept++] = environ[i];
+    for (size_t i = 0; i < MEM_ARRAY_LEN(vars); i++) env[kept + i] = vars[i];
     int status = start(j->options.rollover_hook, env, &pid) == 0 ? wait_for(pid) : -1;
     if (status != 0) log_warn("the rollover hook failed; the link is durable all the same", KV_STR("link", r->id), KV_I64("status", status));
     mem_free(env);

@@ -47,6 +47,7 @@ struct option {
     size_t offset;
     bool kept;              /* stands in the entity's config; the others belong to one run */
     const char *metavar, *help;
+    uint64_t max;           /* of a number; 0: none */
 };
 extern const struct option option_all[];
 extern const size_t option_count;
