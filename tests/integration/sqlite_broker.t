@@ -142,6 +142,21 @@ test_it 'the same stream-id on one chain with another target is refused' '
     restore_to $T/c.db
     broker_ends 3 "another target" a $T/c.db --at-chain-id restore --once'
 
+test_it 'a consumer that may only read the store works, is warned, and is stopped through its target row' '
+    [ $(id -u) = 0 ] || skip_rest "needs root to become somebody else"
+    nobody="setpriv --reuid=65534 --regid=65534 --clear-groups"
+    chmod 755 $T; chmod -R a+rX $C; mkdir $T/nobody; cp $SLUICE $T/nobody/sluice-bin; chmod 755 $T/nobody/sluice-bin; chown -R 65534:65534 $T/nobody
+    $nobody $T/nobody/sluice-bin version >/dev/null || skip_rest "the program cannot be run by nobody here"
+    $nobody env SLUICE_CONTROL=$T/nobody/c.db HOME=$T/nobody $T/nobody/sluice-bin $B --stream-id ro --target $T/nobody/t.db --reset-target-data --yes --once 2>$T/nobody.err1
+    q $T/nobody/t.db "select 1" >/dev/null; chown -R 65534:65534 $T/nobody
+    $nobody env SLUICE_CONTROL=$T/nobody/c.db HOME=$T/nobody $T/nobody/sluice-bin $B --stream-id ro --target $T/nobody/t.db >/dev/null 2>$T/nobody.err & pid=$!
+    echo $pid >>$T/pids
+    wait_for 15 "grep -q cannot $T/nobody.err" || { cat $T/nobody.err; exit 1; }
+    same_all $S $T/nobody/t.db; chown -R 65534:65534 $T/nobody
+    done_ok sync from-backup stop --backup-dir $C --stream-id ro --target-driver sqlite --target $T/nobody/t.db; chown -R 65534:65534 $T/nobody
+    wait_for 15 "! kill -0 $pid" || { cat $T/nobody.err; exit 1; }
+    wait $pid'
+
 test_it '--apply-concurrency of every value runs one lane and says so' '
     app_change $S 11; new_link >$T/ida
     broker_ok a $T/a.db --once --apply-concurrency 8 && err_has "one lane"
