@@ -86,8 +86,12 @@ static void mirror(struct tail *t) {
     m.lag_us = 0;
     for (uint64_t n = at.n + 1; n <= ci->tip.n && n <= at.n + 256; n++) {
         if (chain_link(t->chain, n, &li, &e) < 0) return;
+        if (li.opening) { /* nothing to apply */
+            m.lag_links--;
+            continue;
+        }
         m.lag_bytes += li.bytes;
-        if (n == at.n + 1) m.lag_us = clock_wall_us() - li.time_us;
+        if (m.lag_us == 0) m.lag_us = clock_wall_us() - li.time_us;
     }
     position_mirror(t->j->control, &t->j->entity, &m);
 }

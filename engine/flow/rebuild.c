@@ -471,6 +471,10 @@ int tables_at(struct tables *ts, struct chain *c, uint64_t n, uint64_t seq, stru
     struct link_reader *r = NULL;
     struct batch b = {0};
     int rc = -1;
+    for (; n < chain_info(c)->nlinks; n++) { /* openings hold no records: what is inside a link is inside the next one */
+        if (chain_link(c, n, &li, e) < 0) return -1;
+        if (!li.opening || n == 0) break;
+    }
     if (chain_shapes_at(c, n, &shapes, &count, e) < 0) return -1;
     for (size_t i = 0; i < count; i++) {
         struct flow_table *t = tables_get(ts, shapes[i]->table);

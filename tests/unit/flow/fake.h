@@ -509,18 +509,9 @@ static int src_link(struct chain *c, uint64_t from, uint64_t to) {
     return link_end(l, &p, NULL, E);
 }
 
-/* A full whose tables are read at positions of their own; rows in chunks of a few. */
-static int src_full(struct store *st, const uint64_t *at) {
-    struct full_opts o = fx_opts();
-    struct full *f = NULL;
-    struct catalog *cat = catalog_new(E);
-    struct pos anchor = fx_pos(100);
+/* Rows of a and b as they stood at at[0] and at[1]. */
+static int src_rows(struct full *f, const struct catalog *cat, const uint64_t *at) {
     static struct fdb then;
-    int rc = -1;
-    o.chunk_rows = 7;
-    for (int i = 0; i < 2; i++)
-        if (catalog_add_table(cat, shape_copy(src.shapes[i], E), E) < 0) goto out;
-    if (full_intend(st, &o, &f, E) < 0 || full_start(f, &anchor, cat, E) < 0) goto out;
     for (int i = 0; i < 2; i++) {
         struct full_table *ft;
         struct pos snap = fx_pos(at[i]);
@@ -529,15 +520,56 @@ static int src_full(struct store *st, const uint64_t *at) {
         struct arena *a = arena_new(KiB(16), E);
         src_at(at[i], &then);
         struct ftable *t = fdb_find(&then, s->name);
-        if (full_table_begin(f, s, &snap, ROWS_VALUES, &ft, E) < 0) goto out;
-        for (int r = 0; r < t->n; r++) {
+        int rc = full_table_begin(f, s, &snap, ROWS_VALUES, &ft, E);
+        for (int r = 0; rc == 0 && r < t->n; r++) {
             buf_reset(&b);
-            if (row_encode(&b, src_values(a, s, &t->rows[r]), s->ncols, E) < 0 || full_table_put(ft, b.p, b.n, 1, E) < 0) goto out;
+            rc = row_encode(&b, src_values(a, s, &t->rows[r]), s->ncols, E) < 0 || full_table_put(ft, b.p, b.n, 1, E) < 0 ? -1 : 0;
         }
         buf_free(&b);
         arena_free(a);
-        if (full_table_end(ft, NULL, NULL, NULL, E) < 0) goto out;
+        if (rc < 0 || full_table_end(ft, NULL, NULL, NULL, E) < 0) return -1;
     }
+    return 0;
+}
+
+/* The next segment at the chain's tip, where a and b still have their first shapes. */
+__attribute__((unused)) static int src_rotate(struct chain *c, char segment[17]) {
+    struct catalog *cat = catalog_new(E);
+    struct link_info li = {0};
+    int rc = -1;
+    for (int i = 0; i < 2; i++)
+        if (catalog_add_table(cat, shape_copy(src.shapes[i], E), E) < 0) goto out;
+    rc = chain_rotate(c, cat, &li, E);
+    snprintf(segment, 17, "%s", li.segment);
+out:
+    catalog_free(cat);
+    return rc;
+}
+__attribute__((unused)) static int src_refill(struct store *st, const char *segment, const uint64_t *at) {
+    struct full_opts o = fx_opts();
+    struct full *f = NULL;
+    struct pos anchor;
+    const struct catalog *cat;
+    o.chunk_rows = 7;
+    if (full_refill(st, &o, segment, &f, E) < 0) return -1;
+    full_anchor(f, &anchor, &cat);
+    int rc = src_rows(f, cat, at) < 0 ? -1 : full_end(f, NULL, 0, NULL, E);
+    full_close(f);
+    return rc;
+}
+
+/* A full whose tables are read at positions of their own; rows in chunks of a few. */
+static int src_full(struct store *st, const uint64_t *at) {
+    struct full_opts o = fx_opts();
+    struct full *f = NULL;
+    struct catalog *cat = catalog_new(E);
+    struct pos anchor = fx_pos(100);
+    int rc = -1;
+    o.chunk_rows = 7;
+    for (int i = 0; i < 2; i++)
+        if (catalog_add_table(cat, shape_copy(src.shapes[i], E), E) < 0) goto out;
+    if (full_intend(st, &o, &f, E) < 0 || full_start(f, &anchor, cat, E) < 0) goto out;
+    if (src_rows(f, cat, at) < 0) goto out;
     rc = full_end(f, NULL, 0, NULL, E);
 out:
     full_close(f);

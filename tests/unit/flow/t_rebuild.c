@@ -45,6 +45,7 @@ static int rebuild(uint64_t n, bool drop, uint64_t *stood_at, struct err *e) {
         goto out;
     }
     resuming = found && strcmp(was.phase, "restoring") == 0;
+    if (resuming) rebuild_began_with(&was, r.segment);
     if (rebuild_plan(&r, drop || resuming, e) < 0) goto out;
     snprintf(s.stream_id, sizeof s.stream_id, "r");
     if (rebuild_begin(&r, drop, e) < 0 || rebuild_run(&r, drop ? "tailing" : "restored", &stopped, e) < 0) goto out;
@@ -230,6 +231,71 @@ static void refusals(void) {
     no_chain();
 }
 
+/* ---- a chain that rotated behind its first link ---- */
+
+static void rotated_with(const uint64_t *at, char segment[17]) {
+    chain_with(100, 140, 1);
+    struct chain *c = fx_open(st);
+    if (src_rotate(c, segment) < 0) { printf("Bail out! rotation: %s\n", fx_err.msg); exit(1); }
+    for (int i = 1; i < nends; i++)
+        if (src_link(c, ends[i - 1], ends[i]) < 0) { printf("Bail out! link: %s\n", fx_err.msg); exit(1); }
+    chain_close(c);
+    if (at && src_refill(st, segment, at) < 0) { printf("Bail out! full: %s\n", fx_err.msg); exit(1); }
+}
+
+/* The newest full that was read by then, whatever the point; the opening itself is a point too. */
+static void rotated(void) {
+    const uint64_t at[][2] = {{160, 160}, {170, 200}, {160, big_to}, {big_to, 180}, {big_to - 1, big_to - 1}};
+    for (size_t i = 0; i < MEM_ARRAY_LEN(at); i++) {
+        char segment[17], used[17];
+        int good = 0, newest = 0;
+        rotated_with(at[i], segment);
+        for (int n = 1; n <= nends + 1; n++) {
+            struct err e = {0};
+            char what[80];
+            int end = n <= 2 ? 0 : n - 2;
+            bool is_new = n >= 2 && ends[end] >= at[i][0] && ends[end] >= at[i][1];
+            snprintf(what, sizeof what, "second full read at %llu and %llu, to entry %d", (unsigned long long)at[i][0], (unsigned long long)at[i][1], n);
+            fk_reset();
+            int rc = rebuild((uint64_t)n, false, NULL, &e);
+            rebuild_began_with(&fk.state, used);
+            bool right = (strcmp(used, segment) == 0) == is_new;
+            if (!right) note("%s: the wrong full", what);
+            if (rc == 0 && right && equals((uint64_t)end + 1, what)) good++;
+            else note("%s: %s", what, e.msg);
+            newest += is_new;
+        }
+        ok(good == nends + 1 && newest >= 4 && newest <= nends, "a second full read at %llu and %llu: right at %d points, %d of them by it", (unsigned long long)at[i][0],
+           (unsigned long long)at[i][1], good, newest);
+        no_chain();
+    }
+}
+
+/* Killed while the second full was being filled: the rows on the target are the first one's, so it is the one to go on with. */
+static void completes_between(bool drop) {
+    const uint64_t at[] = {170, big_to};
+    int bad = 0, kills = 0;
+    for (int die = 3; die < 70 && !bad; die += 4) {
+        struct err e = {0};
+        char segment[17], used[17], what[64];
+        rotated_with(NULL, segment);
+        fk_reset();
+        fk.die_at = die;
+        bool lived = rebuild(0, drop, NULL, &e) == 0;
+        fk_live();
+        if (src_refill(st, segment, at) < 0) bad++, note("refill: %s", fx_err.msg);
+        snprintf(what, sizeof what, "killed before write %d, then the second full was whole", die);
+        bool loading = strcmp(fk.state.phase, "restoring") == 0;
+        err_clear(&e);
+        if (rebuild(0, drop, NULL, &e) < 0 || !equals((uint64_t)nends, what)) bad++, note("%s: %s", what, e.msg);
+        rebuild_began_with(&fk.state, used);
+        if (loading && strcmp(used, segment) == 0) bad++, note("%s: another full than it began with", what);
+        kills += !lived && loading;
+        no_chain();
+    }
+    ok(bad == 0 && kills > 8, "%s goes on with the full that it began with (%d kills)", drop ? "a reset" : "a restore", kills);
+}
+
 /* The row was deleted by hand, its marks were not: rows that the marks speak of are gone with the tables. */
 static void orphaned_marks(void) {
     struct err e = {0};
@@ -267,6 +333,9 @@ int main(void) {
     late_but_unwanted();
     refusals();
     orphaned_marks();
+    rotated();
+    completes_between(false);
+    completes_between(true);
     src_free();
     return done_testing();
 }
