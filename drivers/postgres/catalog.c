@@ -224,8 +224,8 @@ int source_sequences(struct source *s, PGconn *c, const int64_t *oids, size_t no
         if (!captured && (owned || !table_filter_match(&s->o.filter, pg_text(r, i, S_NS), pg_text(r, i, S_NAME)))) continue;
         if (!pg_bool(r, i, S_SELECTABLE)) {
             if (captured) {
-                err_set(e, CODE_PRIVILEGE, "the source's role may not read sequence '%s.%s'", pg_text(r, i, S_NS), pg_text(r, i, S_NAME));
-                err_hint(e, "GRANT SELECT ON SEQUENCE \"%s\".\"%s\" TO the DSN's user", pg_text(r, i, S_NS), pg_text(r, i, S_NAME));
+                err_set(e, CODE_PRIVILEGE, "role '%s' may not read sequence '%s.%s'", PQuser(c), pg_text(r, i, S_NS), pg_text(r, i, S_NAME));
+                err_hint(e, "GRANT SELECT ON SEQUENCE \"%s\".\"%s\" TO \"%s\"", pg_text(r, i, S_NS), pg_text(r, i, S_NAME), PQuser(c));
                 goto out;
             }
             if (warn != NULL &&

@@ -6,7 +6,9 @@
  * 1. A table that shows this, with a transaction younger than the oldest catalogue that the slot keeps, is refused: a plain widening cannot be told from
  *    a conversion. Retypes that write nothing (varchar to text, a larger numeric) leave no such rows and pass.
  * 2. Where no row of that transaction is left, every row was logged since, and nothing is hidden.
- * 3. Columns that the chain does not know yet are added.c's. A change of a known column, and rows, in one transaction of a table that was written anew
+ * 3. A column that the chain does not know yet counts only where old rows were filled with a computed value: what a constant default gave them is in
+ *    the catalogue, and added.c's.
+ * 4. A change of a known column, and rows, in one transaction of a table that was written anew
  *    once before (VACUUM FULL, TRUNCATE) looks the same and is refused too: rather that than a guess. */
 #include <stdio.h>
 #include <string.h>
@@ -17,10 +19,10 @@
 #include "engine/base/mem.h"
 #include "engine/base/text.h"
 
-static const struct column *known_column(const struct shape *s, int64_t attnum) {
+static bool knows(const struct shape *s, int64_t attnum) {
     for (uint16_t i = 0; i < s->ncols; i++)
-        if (s->cols[i].id == attnum) return &s->cols[i];
-    return NULL;
+        if (s->cols[i].id == attnum) return true;
+    return false;
 }
 
 /* Is a row of that transaction there? */
@@ -51,20 +53,19 @@ int rewrite_check(struct source *s, struct shape *const *known, size_t nknown, s
     int64_t *oids = mem_alloc((nknown + 1) * sizeof *oids, e);
     PGresult *r = NULL;
     int rc = -1;
-    enum { OID, NS, NAME, ATTNUM, XID };
+    enum { OID, NS, NAME, ATTNUM, XID, COLUMN, FILLED };
     for (size_t i = 0; oids != NULL && i < nknown; i++) oids[i] = known[i]->oid;
     if (oids == NULL || pg_oid_list(&list, oids, nknown, e) < 0) goto out;
     const char *p[2] = {s->o.slot_name, buf_str(&list, e)};
     if (p[1] == NULL || pg_query(s->c, embed_sql("postgres/tables_rewritten"), 2, p, "look for tables that were written anew", &r, e) < 0) goto out;
     for (int i = 0; i < PQntuples(r); i++) {
         const struct shape *t = known_table(known, nknown, pg_i64(r, i, OID));
-        const struct column *c = t != NULL ? known_column(t, pg_i64(r, i, ATTNUM)) : NULL;
-        bool yes;
-        if (c == NULL) continue;
+        bool yes, known_col = t != NULL && knows(t, pg_i64(r, i, ATTNUM));
+        if (t == NULL || (!known_col && !pg_bool(r, i, FILLED))) continue;
         if (holds_rows_of(s->c, pg_text(r, i, NS), pg_text(r, i, NAME), pg_text(r, i, XID), &yes, e) < 0) goto out;
         if (!yes) continue;
-        err_set(e, CODE_SHAPE_CHANGED, "table '%s.%s' was written anew when its column '%s' was altered: the log does not say what its old rows hold now", t->ns,
-                t->name, c->name);
+        err_set(e, CODE_SHAPE_CHANGED, "table '%s.%s' was written anew when its column '%s' was %s: the log does not say what its old rows hold now", t->ns,
+                t->name, pg_text(r, i, COLUMN), known_col ? "altered" : "added");
         err_mark(e, MARKER_SCHEMA_CHANGE_REFUSED, MARKER_NONE);
         err_hint(e, "take a new full: `sluice backup full --chain-slot --force-overwrite`; its consumers rebuild with --reset-target-data");
         goto out;

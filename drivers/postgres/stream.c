@@ -40,6 +40,7 @@ struct stream {
     uint64_t txn_lsn;
     int64_t fed_us, asked_us, heard_us;
     bool reply_due;
+    const struct shape **checked; size_t nchecked; /* shapes when tables were last looked at for having been written anew */
 };
 
 /* ---- the connection -------------------------------------------------------------------------------------------------- */
@@ -113,6 +114,9 @@ int source_stream_open(struct source *s, const struct pos *from, struct shape *c
         rewrite_check(s, known, nknown, e) < 0 ||
         slot_confirmed(s, &confirmed, e) < 0 || pg_connect(s->o.dsn, PG_REPLICATION, &st->c, e) < 0)
         goto fail;
+    if ((st->checked = mem_alloc((nknown + 1) * sizeof *st->checked, e)) == NULL) goto fail;
+    for (size_t i = 0; i < nknown; i++) st->checked[i] = known[i];
+    st->nchecked = nknown;
     st->seen = st->from;
     st->acked = st->told = confirmed > st->from ? confirmed : st->from; /* never tell the server less than it has */
     pos_lsn_format(st->from, at);
@@ -413,15 +417,18 @@ static int known_oids(const struct stream *st, int64_t **oids, size_t *n, struct
     return 0;
 }
 
+/* Against the shapes of the last look: a column that came since is judged as a new one. */
 static int check_rewrites(struct stream *st, struct err *e) {
-    struct shape **known = mem_alloc((st->rels.n + 1) * sizeof *known, e);
+    if (rewrite_check(st->s, (struct shape *const *)(uintptr_t)st->checked, st->nchecked, e) < 0) return -1;
+    const struct shape **now = mem_alloc((st->rels.n + 1) * sizeof *now, e);
     size_t n = 0;
-    if (known == NULL) return -1;
+    if (now == NULL) return -1;
     for (size_t i = 0; i < st->rels.n; i++)
-        if (st->rels.v[i].known && st->rels.v[i].shape != NULL) known[n++] = (struct shape *)(uintptr_t)st->rels.v[i].shape;
-    int rc = rewrite_check(st->s, known, n, e);
-    mem_free(known);
-    return rc;
+        if (st->rels.v[i].known && st->rels.v[i].shape != NULL) now[n++] = st->rels.v[i].shape;
+    mem_free(st->checked);
+    st->checked = now;
+    st->nchecked = n;
+    return 0;
 }
 
 int source_stream_sequences(struct stream *st, struct arena *a, struct object **o, size_t *n, struct err *e) {

@@ -408,6 +408,15 @@ static int create(struct alter *a, const char *ns, const char *name) {
     return 0;
 }
 
+/* Only its owner may change a table: name that role. */
+static void owner_hint(struct alter *a) {
+    struct err e = {0};
+    char owner[64] = "";
+    const char *p[2] = {a->ns, a->name};
+    if (pg_scalar(a->c, embed_sql("postgres/target_table_owner"), 2, p, "find a table's owner", owner, sizeof owner, NULL, &e) == 0 && *owner != 0)
+        err_hint(a->e, "GRANT \"%s\" TO \"%s\": a table's shape is changed by its owner", owner, PQuser(a->c));
+}
+
 int tg_table_alter(struct lane *l, const struct shape *before, const struct shape *after, const char *old_ns, const char *old_name, const char *ns,
                    const char *name, const struct mark *m, struct err *e) {
     struct alter a = {.c = l->c, .before = before, .after = after, .ns = old_ns != NULL ? old_ns : ns, .name = old_name != NULL ? old_name : name,
@@ -428,6 +437,7 @@ int tg_table_alter(struct lane *l, const struct shape *before, const struct shap
     rc = FAULT("postgres.alter_after_commit", e);
 out:
     tg_rollback(l->c);
+    if (rc < 0 && e->code == CODE_PRIVILEGE && e->hint[0] == 0) owner_hint(&a);
     PQclear(a.top);
     shape_free(a.is);
     buf_free(&a.sql);

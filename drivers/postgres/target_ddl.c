@@ -318,6 +318,7 @@ int tg_sequence_forward(PGconn *c, const char *ns, const char *default_ns, const
     long n;
     int rc = tg_count(c, sql, 3, p, NULL, &n, e);
     mem_free(sql);
+    if (rc < 0 && e->code == CODE_PRIVILEGE) err_hint(e, "GRANT SELECT, UPDATE ON SEQUENCE %s TO \"%s\"", seq, PQuser(c));
     return rc < 0 ? err_wrap(e, "cannot move sequence %s forward", seq) : 0;
 }
 

@@ -89,6 +89,8 @@ int tg_row_err(struct err *e, PGconn *c, const PGresult *r, const char *label) {
     else if (label != NULL) snprintf(where, sizeof where, "%s", label);
     if (*where != 0) pg_err(e, c, r, "table '%s'", where);
     else pg_err(e, c, r, NULL);
+    if (e->code == CODE_PRIVILEGE && *where != 0)
+        err_hint(e, "GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON %s TO \"%s\"; the README lists what a target's role needs", where, PQuser(c));
     if (strncmp(state, "23", 2) != 0) return -1;
     /* of these the detail holds the key alone; of a check or a missing value it would hold the row */
     bool key_only = strcmp(state, "23505") == 0 || strcmp(state, "23503") == 0 || strcmp(state, "23P01") == 0;
@@ -122,9 +124,12 @@ int tg_connect_writer(const char *dsn, PGconn **c, bool *replica, struct err *e)
     int rc = 0;
     if (!*replica && !pg_sqlstate_is(r, "42501")) rc = pg_err(e, *c, r, "cannot switch triggers off in this session");
     PQclear(r);
-    if (rc == 0 && !*replica && __atomic_exchange_n(&warned, 1, __ATOMIC_RELAXED) == 0)
-        log_warn("the target's foreign keys and triggers stay on in our sessions: the role may not set session_replication_role",
-                 KV_STR("grant", "GRANT SET ON PARAMETER session_replication_role TO ROLE (PostgreSQL 15; before that a superuser)"), KV_STR("role", PQuser(*c)));
+    if (rc == 0 && !*replica && __atomic_exchange_n(&warned, 1, __ATOMIC_RELAXED) == 0) {
+        char grant[200];
+        if (pg_version(*c) < 150000) snprintf(grant, sizeof grant, "before PostgreSQL 15 only a superuser may");
+        else snprintf(grant, sizeof grant, "GRANT SET ON PARAMETER session_replication_role TO \"%s\"", PQuser(*c));
+        log_warn("the target's foreign keys and triggers stay on in our sessions: the role may not set session_replication_role", KV_STR("remedy", grant));
+    }
     if (rc == 0) rc = pg_do(*c, "SET plan_cache_mode = force_generic_plan", "set up a writing session", e);
     if (rc < 0) pg_close(c);
     return rc;

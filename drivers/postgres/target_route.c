@@ -1,9 +1,10 @@
 /* How changes are dealt to several lanes, as recorded on the target.
  *
  * DESIGN
- * 1. A routing is written where every lane stands at one seq, together with exactly the lane rows that it needs. So there is never a mark without the routing it
- *    was written under.
- * 2. Locks in the order of the state file: lane rows, then the state row. A takeover before us fences us; one behind us raises the new rows too. */
+ * 1. A routing is written where every lane stands at one seq, together with exactly the lane rows that it needs. So there is never a mark
+ * without the routing it was written under.
+ * 2. Locks in the order of the state file: lane rows, then the state row. A takeover before us fences us; one behind us raises the new rows
+ * too. */
 #include <stdio.h>
 #include <string.h>
 
@@ -42,7 +43,8 @@ out:
 static int check(struct target *t, const struct target_state *st, const struct target_route *r, struct err *e) {
     char epoch[24], seq[24];
     const char *p[3] = {st->stream_id, tg_u64(epoch, st->epoch), tg_u64(seq, r->seq)};
-    char *wait = tg_sql("target_takeover_wait", t->ctl, NULL, NULL, e), *hold = wait ? tg_sql("target_epoch_hold", t->ctl, NULL, NULL, e) : NULL;
+    char *wait = tg_sql("target_takeover_wait", t->ctl, NULL, NULL, e),
+         *hold = wait ? tg_sql("target_epoch_hold", t->ctl, NULL, NULL, e) : NULL;
     char *strays = hold ? tg_sql("target_route_strays", t->ctl, NULL, NULL, e) : NULL;
     PGresult *res = NULL;
     long n = 0;
@@ -55,8 +57,8 @@ static int check(struct target *t, const struct target_state *st, const struct t
     }
     if (pg_query(t->c, strays, 3, p, WHAT, &res, e) < 0) goto out;
     if (PQntuples(res) > 0) {
-        err_set(e, CODE_MARK_MISMATCH, "lane %s of stream '%s' stands at %s, and the routing is to change at %s", pg_text(res, 0, 0), st->stream_id,
-                pg_text(res, 0, 1), seq);
+        err_set(e, CODE_MARK_MISMATCH, "lane %s of stream '%s' stands at %s, and the routing is to change at %s", pg_text(res, 0, 0),
+                st->stream_id, pg_text(res, 0, 1), seq);
         err_mark(e, MARKER_APPLY_MARK_MISMATCH, MARKER_NONE);
         goto out;
     }

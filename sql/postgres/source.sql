@@ -391,12 +391,13 @@ SELECT EXISTS (
    WHERE s.slot_name = $1 AND s.catalog_xmin IS NOT NULL AND age(x.xmin) BETWEEN 0 AND age(s.catalog_xmin));
 
 --| name: tables_rewritten
---| in: slot TEXT, oids TEXT   out: oid INTEGER, ns TEXT, name TEXT, attnum INTEGER, xid TEXT
+--| in: slot TEXT, oids TEXT   out: oid INTEGER, ns TEXT, name TEXT, attnum INTEGER, xid TEXT, column TEXT, filled BOOL
 -- Columns whose catalogue row is younger than the oldest catalogue that the slot keeps, of tables that got another file at that time or later.
-SELECT a.attrelid, n.nspname, c.relname, a.attnum, a.xmin
+-- filled: if the column is new, old rows got a computed value (a volatile default, an identity); a constant one is kept in the catalogue instead.
+SELECT a.attrelid, n.nspname, c.relname, a.attnum, a.xmin, a.attname, (a.atthasdef OR a.attidentity <> '') AND NOT a.atthasmissing
   FROM pg_catalog.pg_replication_slots s, pg_catalog.pg_class c
   JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-  JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+  JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''
  WHERE s.slot_name = $1 AND s.catalog_xmin IS NOT NULL AND c.oid = ANY ($2::pg_catalog.int8[]::pg_catalog.oid[])
    AND c.relkind = 'r' AND c.relfilenode <> c.oid
    AND age(a.xmin) BETWEEN 0 AND age(s.catalog_xmin) AND age(c.xmin) <= age(a.xmin);

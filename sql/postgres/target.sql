@@ -24,6 +24,11 @@ SELECT c.relname FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.
 --| in: schema TEXT   out: present BOOL
 SELECT true FROM pg_catalog.pg_namespace WHERE nspname = $1;
 
+--| name: target_table_owner
+--| in: schema TEXT, name TEXT   out: owner TEXT
+SELECT pg_catalog.pg_get_userbyid(c.relowner) FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+ WHERE n.nspname = $1 AND c.relname = $2;
+
 --| name: target_control_lock
 --| in:   out:
 SELECT pg_catalog.pg_advisory_xact_lock(1936487779, pg_catalog.hashtext('{ctl}'));

@@ -68,6 +68,15 @@ test_it 'a table that a retype wrote anew is refused: nobody logged what its old
         ends 3 "written anew.*w" backup incremental --source-driver postgres --output-dir $C && err_has SCHEMA-CHANGE-REFUSED || return 1
         ends 3 "written anew" backup incremental --source-driver postgres --output-dir $C || return 1
     done'
+test_it 'so is one whose old rows were filled with a computed default; constants, moments and generated columns are followed' '
+    for add in "z float default random()" "z int generated always as identity" "z serial"; do
+        begin v$((n += 1)) "$TABLES"
+        changed "alter table k add $add; insert into k(id) values (100)"
+        ends 3 "written anew.*z.*added" backup incremental --source-driver postgres --output-dir $C || return 1
+    done
+    begin g "$TABLES"
+    changed "vacuum full k; alter table k add g int generated always as (w * 2) stored; alter table k add c int default 4; insert into k(id) values (100)"; follows g
+    changed "begin; alter table k add late int; update k set late = id; commit"; follows g2'
 test_it 'sequences that a truncate restarted stand where the source has them' '
     begin q "create table p(id serial primary key); create table ch(id serial primary key, p int references p); insert into p select from generate_series(1, 5); insert into ch(p) select 1 from generate_series(1, 5)"
     changed "truncate p restart identity cascade; insert into p default values; insert into ch(p) values (1)"
