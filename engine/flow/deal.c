@@ -1,7 +1,8 @@
 /* DESIGN.
- * 1. Every change of a wanted table goes to exactly one lane, or is a barrier: a truncate, or an update whose row is in one lane and goes to another.
- * 2. A barrier is never applied without its source transaction (or the part of it that is in the window): what it depends on may stand there, the
- *    other half of an exchange of keys for one. */
+ * 1. Every change of a wanted table goes to exactly one lane, or is a barrier: a truncate, or an update whose row is in one lane and goes
+ * to another.
+ * 2. A barrier is never applied without its source transaction (or the part of it that is in the window): what it depends on may stand
+ * there, the other half of an exchange of keys for one. */
 #include "engine/flow/deal.h"
 
 #include <string.h>
@@ -73,7 +74,8 @@ void deal_shares(const struct deal *d, size_t from, size_t to, bool *shares, uns
 
 static size_t rows_in(const struct deal *d, size_t from, size_t to) {
     size_t rows = 0;
-    for (size_t i = from; i < to; i++) rows += d->lane_of[i] < SHARE_LEADER || d->lane_of[i] == DEAL_BARRIER;
+    for (size_t i = from; i < to; i++)
+        rows += d->lane_of[i] < SHARE_LEADER || d->lane_of[i] == DEAL_BARRIER;
     return rows;
 }
 

@@ -1,15 +1,18 @@
 /* DESIGN.
- * 1. Lock-step: a window (a, b] is begun when every lane stands at a. Each lane commits its share with its mark b in one target transaction; lanes without a
- *    share have their marks moved by the lowest lane that has one. A window with one share is therefore one transaction, and moves the state row too.
+ * 1. Lock-step: a window (a, b] is begun when every lane stands at a. Each lane commits its share with its mark b in one target
+ * transaction; lanes without a share have their marks moved by the lowest lane that has one. A window with one share is therefore one
+ * transaction, and moves the state row too.
  * 2. Nobody reads memory of rows that lanes still use: the caller keeps two batches, and lanes_wait is between a batch and its reuse.
- * 3. After a restart lanes may stand apart, at the frontier and at the highest mark. The window between is dealt again by the *recorded* routing, and only
- *    lanes whose mark is behind take part; so rows without a key are written exactly once. Then, and at every place where all stand together, the
- *    routing may change: it is recorded on the target, with every lane's row, before the first window that uses it.
- * 4. Barriers are applied alone, by lane 0, in one transaction that moves every mark: shape changes, and whole source transactions that truncate a table or
- *    move a row from lane to lane. So are small windows: readers see whole transactions then, and it is one commit instead of several.
+ * 3. After a restart lanes may stand apart, at the frontier and at the highest mark. The window between is dealt again by the *recorded*
+ * routing, and only lanes whose mark is behind take part; so rows without a key are written exactly once. Then, and at every place where
+ * all stand together, the routing may change: it is recorded on the target, with every lane's row, before the first window that uses it.
+ * 4. Barriers are applied alone, by lane 0, in one transaction that moves every mark: shape changes, and whole source transactions that
+ * truncate a table or move a row from lane to lane. So are small windows: readers see whole transactions then, and it is one commit instead
+ * of several.
  * 5. The state row moves to a link when every lane has committed the link's last window, WHERE epoch = ours.
  * 6. Every lane's transaction begins with its own row WHERE epoch = ours, so a takeover fences them all.
- * 7. A lane, its connection, its window and its bound tables belong to its thread while it works, and to the caller between lanes_wait and the next window. */
+ * 7. A lane, its connection, its window and its bound tables belong to its thread while it works, and to the caller between lanes_wait and
+ * the next window. */
 #include "engine/flow/lanes.h"
 
 #include <pthread.h>
@@ -33,17 +36,20 @@ struct worker {
     struct lanes *l;
     unsigned no;
     pthread_t thread;
-    bool started, busy, flying;   /* busy: under the lock; flying: has a part in the flight, the caller's */
-    struct lane *lane;            /* NULL until its first work */
+    bool started, busy, flying; /* busy: under the lock; flying: has a part in the flight, the caller's */
+    struct lane *lane;          /* NULL until its first work */
     struct window *window;
-    struct target_table **bound; size_t nbound;
-    uint64_t seq;                 /* its mark */
+    struct target_table **bound;
+    size_t nbound;
+    uint64_t seq; /* its mark */
     /* the job: written by the caller before `busy`, by the worker until it takes it back */
-    struct change *changes; size_t n;
+    struct change *changes;
+    size_t n;
     struct window_share share;
     struct mark mark;
     unsigned also[ROUTE_LANES_MAX];
-    call_fn fn; void *arg;
+    call_fn fn;
+    void *arg;
     int rc;
     struct err err;
     struct put_stats put;
@@ -52,18 +58,19 @@ struct lanes {
     struct lanes_opts o;
     pthread_mutex_t lock;
     pthread_cond_t work, done;
-    pthread_mutex_t turn;         /* with failure points on, lanes commit one after the other */
+    pthread_mutex_t turn; /* with failure points on, lanes commit one after the other */
     bool quit, fk_enforced;
-    unsigned n;                   /* lanes in force */
-    unsigned room;                /* workers there are */
+    unsigned n;    /* lanes in force */
+    unsigned room; /* workers there are */
     struct worker *w;
-    struct target_route route;    /* recorded; route_epoch 0: none */
-    struct route rules;           /* in force; lanes 0: not read yet */
-    bool reroute;                 /* look again where all stand together */
-    struct deal deal;             /* of the window in flight */
-    uint64_t flight_seq; bool flight, failed;
-    bool link_after;              /* the state row moves when this flight has landed */
-    char link_id[sizeof ((struct target_state *)0)->link_id];
+    struct target_route route; /* recorded; route_epoch 0: none */
+    struct route rules;        /* in force; lanes 0: not read yet */
+    bool reroute;              /* look again where all stand together */
+    struct deal deal;          /* of the window in flight */
+    uint64_t flight_seq;
+    bool flight, failed;
+    bool link_after; /* the state row moves when this flight has landed */
+    char link_id[sizeof((struct target_state *)0)->link_id];
     struct lanes_stats stats;
 };
 
@@ -87,7 +94,8 @@ static void *worker_main(void *arg) {
     struct lanes *l = k->l;
     pthread_mutex_lock(&l->lock);
     for (;;) {
-        while (!k->busy && !l->quit) pthread_cond_wait(&l->work, &l->lock);
+        while (!k->busy && !l->quit)
+            pthread_cond_wait(&l->work, &l->lock);
         if (!k->busy) break;
         pthread_mutex_unlock(&l->lock);
         struct err e = {0};
@@ -106,13 +114,16 @@ static void *worker_main(void *arg) {
 
 int lanes_count(const struct db_driver *driver, uint64_t asked, unsigned *lanes, struct err *e) {
     *lanes = 1;
-    if (asked > ROUTE_LANES_MAX) return err_set(e, CODE_USAGE, "--apply-concurrency takes at most %d, not %llu", ROUTE_LANES_MAX, (unsigned long long)asked);
+    if (asked > ROUTE_LANES_MAX)
+        return err_set(e, CODE_USAGE, "--apply-concurrency takes at most %d, not %llu", ROUTE_LANES_MAX, (unsigned long long)asked);
     if (asked == 1) return 0;
     if (driver->caps & CAP_CONCURRENT_WRITERS && driver->target->route_write) {
         *lanes = asked ? (unsigned)asked : AUTO_LANES;
         return 0;
     }
-    log_info("applying with one lane", KV_U64("asked", asked), KV_STR("driver", driver->name), KV_STR("why", "this target takes one writer at a time"));
+    if (asked == 0) log_info("applying with one lane", KV_STR("driver", driver->name), KV_STR("why", "this target takes one writer at a time"));
+    else log_info("applying with one lane", KV_U64("asked", asked), KV_STR("driver", driver->name),
+             KV_STR("why", "this target takes one writer at a time"));
     return 0;
 }
 
@@ -133,7 +144,8 @@ void lanes_close(struct lanes *l) {
     pthread_mutex_unlock(&l->lock);
     for (unsigned i = 0; i < l->room; i++)
         if (l->w[i].started) pthread_join(l->w[i].thread, NULL);
-    for (unsigned i = 0; i < l->room; i++) worker_free(&l->w[i]);
+    for (unsigned i = 0; i < l->room; i++)
+        worker_free(&l->w[i]);
     mem_free(l->w);
     deal_free(&l->deal);
     mem_free(l->route.rules);
@@ -145,7 +157,8 @@ void lanes_close(struct lanes *l) {
     mem_free(l);
 }
 
-int lanes_open(const struct lanes_opts *o, struct lane *lane0, const uint64_t *marks, size_t nmarks, struct target_route *route, struct lanes **out, struct err *e) {
+int lanes_open(const struct lanes_opts *o, struct lane *lane0, const uint64_t *marks, size_t nmarks, struct target_route *route,
+               struct lanes **out, struct err *e) {
     struct lanes *l = mem_alloc(sizeof *l, e);
     if (!l) return -1;
     l->o = *o;
@@ -253,7 +266,8 @@ static int land(struct lanes *l, struct err *e) {
         k->flying = false;
         shares++;
         if (k->rc == 0) {
-            for (unsigned a = 0; a < k->mark.nalso; a++) l->w[k->also[a]].seq = k->mark.seq;
+            for (unsigned a = 0; a < k->mark.nalso; a++)
+                l->w[k->also[a]].seq = k->mark.seq;
             k->seq = k->mark.seq;
             l->stats.put.changes += k->put.changes;
             l->stats.put.rows += k->put.rows;
@@ -357,7 +371,8 @@ static int bind_all(struct worker *k, struct change *changes, size_t n, const ui
 }
 
 /* Begin a flight: lanes in `shares` get theirs (lane_of NULL: the one lane gets all), those behind that have none are moved along. */
-static int fly(struct lanes *l, struct change *changes, size_t n, const uint8_t *lane_of, bool *shares, uint64_t seq, const char *link_id, struct err *e) {
+static int fly(struct lanes *l, struct change *changes, size_t n, const uint8_t *lane_of, bool *shares, uint64_t seq, const char *link_id,
+               struct err *e) {
     unsigned leader = l->n, count = 0, nalso = 0;
     for (unsigned i = 0; i < l->n; i++) {
         if (shares[i] && count++ == 0) leader = i;
@@ -413,7 +428,8 @@ static int route_now(struct lanes *l, struct err *e) {
     bool one = l->o.lanes == 1;
     if (!one && route_make(&rules, l->o.lanes, l->o.tables, l->fk_enforced, e) < 0) return -1;
     if (one ? !l->route.route_epoch && l->n == 1
-            : l->route.route_epoch && l->n == l->o.lanes && l->route.hash_version == ROUTE_HASH_VERSION && strcmp(rules.rules, l->route.rules) == 0) {
+            : l->route.route_epoch && l->n == l->o.lanes && l->route.hash_version == ROUTE_HASH_VERSION &&
+                  strcmp(rules.rules, l->route.rules) == 0) {
         route_free(&l->rules);
         l->rules = rules;
         l->rules.lanes = l->n;
@@ -422,7 +438,8 @@ static int route_now(struct lanes *l, struct err *e) {
     }
     next.route_epoch = one ? 0 : l->route.route_epoch + 1;
     next.rules = rules.rules;
-    if (FAULT("lanes.before_route", e) < 0 || t->route_write(l->o.target, l->o.state, &next, e) < 0 || FAULT("lanes.after_route", e) < 0) goto bad;
+    if (FAULT("lanes.before_route", e) < 0 || t->route_write(l->o.target, l->o.state, &next, e) < 0 || FAULT("lanes.after_route", e) < 0)
+        goto bad;
     char *copy = one ? NULL : mem_strdup(rules.rules, e);
     if (!one && !copy) goto bad;
     mem_free(l->route.rules);
@@ -431,7 +448,8 @@ static int route_now(struct lanes *l, struct err *e) {
     route_free(&l->rules);
     l->rules = rules;
     l->rules.lanes = l->o.lanes;
-    for (unsigned i = 0; i < l->o.lanes; i++) l->w[i].seq = next.seq;
+    for (unsigned i = 0; i < l->o.lanes; i++)
+        l->w[i].seq = next.seq;
     close_from(l, l->o.lanes);
     l->n = l->o.lanes;
     l->reroute = false;
@@ -446,8 +464,8 @@ bad:
 /* ---- windows --------------------------------------------------------------------------------------------------------- */
 
 static int apart(struct lanes *l, const char *what, struct err *e) {
-    err_set(e, CODE_MARK_MISMATCH, "lanes of stream '%s' stand at seq %llu and %llu with %s between", l->o.state->stream_id, (unsigned long long)lanes_seq(l),
-            (unsigned long long)lanes_high(l), what);
+    err_set(e, CODE_MARK_MISMATCH, "lanes of stream '%s' stand at seq %llu and %llu with %s between", l->o.state->stream_id,
+            (unsigned long long)lanes_seq(l), (unsigned long long)lanes_high(l), what);
     err_mark(e, MARKER_APPLY_MARK_MISMATCH, MARKER_NONE);
     return err_hint(e, "somebody changed sluice_cdc_lane or sluice_cdc_route; rebuild with --reset-target-data");
 }
@@ -485,7 +503,8 @@ static int cut_at_barriers(struct lanes *l, struct change *changes, size_t n, ui
             return lanes_wait(l, e) < 0 ? -1 : together(l, changes, i, n, seq, link_id, e);
         if (from > i && (lanes_wait(l, e) < 0 || together(l, changes, i, from, changes[from - 1].seq, NULL, e) < 0)) return -1;
         bool last = to == n;
-        if (lanes_wait(l, e) < 0 || alone(l, changes + from, to - from, last ? seq : changes[to - 1].seq, last ? link_id : NULL, e) < 0) return -1;
+        if (lanes_wait(l, e) < 0 || alone(l, changes + from, to - from, last ? seq : changes[to - 1].seq, last ? link_id : NULL, e) < 0)
+            return -1;
         i = to;
     }
     return 0;
@@ -498,7 +517,8 @@ int lanes_window(struct lanes *l, struct change *changes, size_t n, uint64_t seq
         size_t k = 0;
         if (link_id && seq < high) return apart(l, "a link's end", e);
         if (lanes_seq(l) >= to) return 0; /* nothing that is not applied */
-        while (k < n && changes[k].seq <= to) k++;
+        while (k < n && changes[k].seq <= to)
+            k++;
         if (replay(l, changes, k, to, e) < 0) return -1;
         changes += k;
         n -= k;
@@ -519,7 +539,8 @@ int lanes_call(struct lanes *l, call_fn fn, void *arg, uint64_t seq, struct err 
     if (lanes_seq(l) < lanes_high(l)) return apart(l, "a schema change", e);
     if (l->reroute && l->n != l->o.lanes && route_now(l, e) < 0) return -1;
     if (ready(k, e) < 0) return -1;
-    for (unsigned i = 1; i < l->n; i++) k->also[nalso++] = i;
+    for (unsigned i = 1; i < l->n; i++)
+        k->also[nalso++] = i;
     mark_of(l, seq, &k->mark);
     k->mark.also = k->also;
     k->mark.nalso = nalso;

@@ -5,8 +5,8 @@
 
 #define TRIES 4 /* of a lane that the server chose as a deadlock's victim */
 
-static int put_once(struct window *w, enum window_mode mode, const struct db_driver *driver, struct lane *lane, struct change *changes, size_t n,
-                    const struct mark *m, struct put_stats *s, struct err *e) {
+static int put_once(struct window *w, enum window_mode mode, const struct db_driver *driver, struct lane *lane, struct change *changes,
+                    size_t n, const struct mark *m, struct put_stats *s, struct err *e) {
     const struct run *runs;
     size_t nruns;
     struct apply_result r = {0};

@@ -1,14 +1,14 @@
 /* DESIGN.
- * 1. Two changes that depend on each other go to one lane. A table is parted by its key only where nothing but the key can join two of its rows: one key
- *    on the source, compared by bytes, and on the target the same columns, NOT NULL, unique, compared by bytes, and no other unique key. Every other
- *    table goes whole to the lane `number mod lanes`.
- * 2. Tables joined by foreign keys that are enforced in our sessions go together to one lane: the lowest number's. A table with a deferrable key is
- *    written with its foreign keys on, whatever the session.
- * 3. The rules depend on nothing but what they were made from: the same source, target and number of lanes give the same text. The text is recorded on
- *    the target before it is used, and a window that was cut short is replayed under the recorded text.
- * 4. Hash version 1, frozen: FNV-1a of 64 bits over each key column in the recorded order: its length as four bytes, lowest first, then its bytes as the
- *    log has them; NULL is the length 0xffffffff. Then mixed: h ^= h >> 33, h *= 0xff51afd7ed558ccd, h ^= h >> 33, h *= 0xc4ceb9fe1a85ec53, h ^= h >> 33.
- *    The lane is h mod lanes.
+ * 1. Two changes that depend on each other go to one lane. A table is parted by its key only where nothing but the key can join two of its
+ * rows: one key on the source, compared by bytes, and on the target the same columns, NOT NULL, unique, compared by bytes, and no other
+ * unique key. Every other table goes whole to the lane `number mod lanes`.
+ * 2. Tables joined by foreign keys that are enforced in our sessions go together to one lane: the lowest number's. A table with a
+ * deferrable key is written with its foreign keys on, whatever the session.
+ * 3. The rules depend on nothing but what they were made from: the same source, target and number of lanes give the same text. The text is
+ * recorded on the target before it is used, and a window that was cut short is replayed under the recorded text.
+ * 4. Hash version 1, frozen: FNV-1a of 64 bits over each key column in the recorded order: its length as four bytes, lowest first, then its
+ * bytes as the log has them; NULL is the length 0xffffffff. Then mixed: h ^= h >> 33, h *= 0xff51afd7ed558ccd, h ^= h >> 33, h *=
+ * 0xc4ceb9fe1a85ec53, h ^= h >> 33. The lane is h mod lanes.
  *
  * Rules: {"tables":[{"table":1,"name":"public.a","hash":["id"]},{"table":2,"name":"public.b","lane":0,"why":"no key"}]} */
 #include "engine/flow/route.h"
@@ -23,7 +23,8 @@
 
 static uint64_t fnv(uint64_t h, const void *p, size_t n) {
     const unsigned char *b = p;
-    for (size_t i = 0; i < n; i++) h = (h ^ b[i]) * UINT64_C(0x100000001b3);
+    for (size_t i = 0; i < n; i++)
+        h = (h ^ b[i]) * UINT64_C(0x100000001b3);
     return h;
 }
 
@@ -56,7 +57,8 @@ unsigned route_lane(const struct route *r, const struct change *c, unsigned *bef
 }
 
 void route_free(struct route *r) {
-    for (size_t i = 0; i < r->n; i++) mem_free(r->v[i].cols);
+    for (size_t i = 0; i < r->n; i++)
+        mem_free(r->v[i].cols);
     mem_free(r->v);
     mem_free(r->rules);
     memset(r, 0, sizeof *r);
@@ -66,10 +68,10 @@ void route_free(struct route *r) {
 
 struct seen { /* a wanted table while rules are made */
     struct flow_table *t;
-    struct shape *dst;      /* on the target; NULL when it is not there */
-    size_t parent;          /* union of tables that enforced foreign keys join */
+    struct shape *dst; /* on the target; NULL when it is not there */
+    size_t parent;     /* union of tables that enforced foreign keys join */
     bool joined, deferrable;
-    const char *why;        /* NULL: hashed */
+    const char *why; /* NULL: hashed */
 };
 
 static bool unique_kind(const struct key *k) {
@@ -121,7 +123,8 @@ static const char *why_whole(const struct flow_table *t, const struct shape *dst
 }
 
 static size_t top(struct seen *v, size_t i) {
-    while (v[i].parent != i) i = v[i].parent = v[v[i].parent].parent;
+    while (v[i].parent != i)
+        i = v[i].parent = v[v[i].parent].parent;
     return i;
 }
 
@@ -224,7 +227,8 @@ int route_make(struct route *r, unsigned lanes, const struct tables *ts, bool fk
     if (!text || !(r->rules = mem_strdup(text, e))) goto out;
     rc = 0;
 out:
-    for (size_t i = 0; v && i < n; i++) shape_free(v[i].dst);
+    for (size_t i = 0; v && i < n; i++)
+        shape_free(v[i].dst);
     mem_free(v);
     buf_free(&b);
     if (rc < 0) route_free(r);
@@ -267,7 +271,9 @@ static int parse_rule(struct route *r, const json_t *o, const struct tables *ts,
     if (json_is_array(cols)) {
         if (parse_hash(u, cols, t->shape, e) < 0) return -1;
     } else if (json_get_u64(o, "lane", &lane, "routing", e) < 0) return -1;
-    if (lane >= r->lanes) return err_set(e, CODE_MANIFEST_INVALID, "table %llu goes to lane %llu of %u", (unsigned long long)number, (unsigned long long)lane, r->lanes);
+    if (lane >= r->lanes)
+        return err_set(e, CODE_MANIFEST_INVALID, "table %llu goes to lane %llu of %u", (unsigned long long)number, (unsigned long long)lane,
+                       r->lanes);
     u->lane = (unsigned)lane;
     u->known = true;
     return 0;

@@ -11,13 +11,15 @@
 
 struct route_rule {
     bool known, hashed;
-    unsigned lane;            /* not hashed: the whole table's */
-    uint16_t ncols; uint16_t *cols; /* hashed: ordinals into the shape in force, in the recorded order */
+    unsigned lane; /* not hashed: the whole table's */
+    uint16_t ncols;
+    uint16_t *cols; /* hashed: ordinals into the shape in force, in the recorded order */
 };
 struct route {
     unsigned lanes;
-    struct route_rule *v; size_t n; /* by table number */
-    char *rules;              /* as recorded on the target */
+    struct route_rule *v;
+    size_t n;    /* by table number */
+    char *rules; /* as recorded on the target */
 };
 
 /* Rules from what source and target look like now. Reads the target's catalogue once per wanted table. */

@@ -1,5 +1,5 @@
-/* law: whatever the number of lanes, wherever the target dies, and however many lanes the next life has, the resumed target equals the source: tables
- * without a key exactly, every row once. A target in memory whose lanes commit one by one. */
+/* law: whatever the number of lanes, wherever the target dies, and however many lanes the next life has, the resumed target equals the
+ * source: tables without a key exactly, every row once. A target in memory whose lanes commit one by one. */
 #include <time.h>
 
 #include "engine/flow/apply.h"
@@ -12,14 +12,19 @@ static int nends;
 
 /* ---- a target with several lanes --------------------------------------------------------------------------------------- */
 
-struct lrow { uint64_t seq, route_epoch, epoch; bool there; };
+struct lrow {
+    uint64_t seq, route_epoch, epoch;
+    bool there;
+};
 static struct { /* durable but for the counters; under fk.lock */
     struct lrow v[ROUTE_LANES_MAX];
-    struct target_route route; bool have_route;
+    struct target_route route;
+    bool have_route;
     int commits[ROUTE_LANES_MAX], routings, strange, together;
-    int victims;                       /* so many transactions are chosen as a deadlock's victim */
-    const struct shape *on_target;     /* if given: what table "a" has there */
-    bool hold, held; pthread_cond_t moved; /* the first share of lane 1 waits while `hold` */
+    int victims;                   /* so many transactions are chosen as a deadlock's victim */
+    const struct shape *on_target; /* if given: what table "a" has there */
+    bool hold, held;
+    pthread_cond_t moved; /* the first share of lane 1 waits while `hold` */
 } ml = {.moved = PTHREAD_COND_INITIALIZER};
 
 static void ml_reset(void) {
@@ -37,7 +42,9 @@ static uint64_t ml_bound(bool high) {
         if (ml.v[i].there && (high ? ml.v[i].seq > m : ml.v[i].seq < m)) m = ml.v[i].seq;
     return m;
 }
-static bool ml_apart(void) { return ml.v[0].there && ml_bound(false) != ml_bound(true); }
+static bool ml_apart(void) {
+    return ml.v[0].there && ml_bound(false) != ml_bound(true);
+}
 
 static int ml_marks_read(struct target *t, const char *id, uint64_t *seq, size_t *n, struct err *e) {
     (void)t, (void)id;
@@ -52,7 +59,8 @@ static int ml_marks_read(struct target *t, const char *id, uint64_t *seq, size_t
 }
 static int ml_takeover(struct target *t, struct target_state *s, struct err *e) {
     if (fk_takeover(t, s, e) < 0) return -1;
-    for (int i = 0; i < ROUTE_LANES_MAX; i++) ml.v[i].epoch = fk.state.epoch;
+    for (int i = 0; i < ROUTE_LANES_MAX; i++)
+        ml.v[i].epoch = fk.state.epoch;
     return 0;
 }
 static int ml_route_read(struct target *t, const char *id, struct target_route *r, bool *found, struct err *e) {
@@ -62,7 +70,8 @@ static int ml_route_read(struct target *t, const char *id, struct target_route *
     if (fk.dead) return fk_dies(false, e);
     if (!ml.have_route) return 0;
     *r = ml.route;
-    for (int i = 0; i < ROUTE_LANES_MAX; i++) r->strangers += ml.v[i].there && ml.v[i].route_epoch != r->route_epoch;
+    for (int i = 0; i < ROUTE_LANES_MAX; i++)
+        r->strangers += ml.v[i].there && ml.v[i].route_epoch != r->route_epoch;
     return (r->rules = mem_strdup(ml.route.rules, e)) ? 0 : -1;
 }
 static int ml_route_write(struct target *t, const struct target_state *s, const struct target_route *r, struct err *e) {
@@ -88,13 +97,16 @@ static int ml_lane_open(struct target *t, const struct target_state *s, unsigned
     (*l)->n = (int)n;
     return 0;
 }
-static void ml_lane_close(struct lane *l) { mem_free(l); }
+static void ml_lane_close(struct lane *l) {
+    mem_free(l);
+}
 
 static int ml_mark_one(unsigned lane, const struct mark *m, struct err *e) {
     struct lrow *v = &ml.v[lane];
     if (!v->there || v->epoch != m->epoch) return err_set(e, CODE_FENCED, "fenced");
     if (v->seq > m->seq) return err_set(e, CODE_MARK_MISMATCH, "lane %u goes back", lane);
-    if (m->route_epoch != (ml.have_route ? ml.route.route_epoch : 0)) ml.strange++, note("lane %u: routing %llu", lane, (unsigned long long)m->route_epoch);
+    if (m->route_epoch != (ml.have_route ? ml.route.route_epoch : 0))
+        ml.strange++, note("lane %u: routing %llu", lane, (unsigned long long)m->route_epoch);
     v->seq = m->seq;
     v->route_epoch = m->route_epoch;
     return 0;
@@ -111,7 +123,8 @@ static int ml_marks(struct lane *l, const struct mark *m, struct err *e) {
         }
     uint64_t low = ml_bound(false), high = ml_bound(true);
     for (int i = 0; i < ROUTE_LANES_MAX; i++)
-        if (ml.v[i].there && ml.v[i].seq != low && ml.v[i].seq != high) ml.strange++, note("three places: %llu", (unsigned long long)ml.v[i].seq);
+        if (ml.v[i].there && ml.v[i].seq != low && ml.v[i].seq != high)
+            ml.strange++, note("three places: %llu", (unsigned long long)ml.v[i].seq);
     if (m->link_id) {
         if (low != high) ml.strange++, note("the state row moves while lanes stand apart");
         snprintf(fk.state.link_id, sizeof fk.state.link_id, "%s", m->link_id);
@@ -158,8 +171,8 @@ out:
     pthread_mutex_unlock(&fk.lock);
     return rc;
 }
-static int ml_alter(struct lane *l, const struct shape *before, const struct shape *after, const char *old_ns, const char *old_name, const char *ns, const char *name,
-                    const struct mark *m, struct err *e) {
+static int ml_alter(struct lane *l, const struct shape *before, const struct shape *after, const char *old_ns, const char *old_name,
+                    const char *ns, const char *name, const struct mark *m, struct err *e) {
     (void)old_ns;
     int rc = -1;
     pthread_mutex_lock(&fk.lock);
@@ -185,7 +198,8 @@ static int ml_table_shape(struct target *t, const char *ns, const char *name, st
     struct ftable *f = fdb_find(&fk.db, name);
     if (f && ml.on_target && strcmp(name, "a") == 0) return (*s = shape_copy(ml.on_target, e)) ? 0 : -1;
     for (int i = 0; f && i < src.nshapes; i++)
-        if (src.shapes[i]->ncols == f->ncols && (src.shapes[i]->identity < 0) == (f->key < 0)) return (*s = shape_copy(src.shapes[i], e)) ? 0 : -1;
+        if (src.shapes[i]->ncols == f->ncols && (src.shapes[i]->identity < 0) == (f->key < 0))
+            return (*s = shape_copy(src.shapes[i], e)) ? 0 : -1;
     return 0;
 }
 
@@ -208,7 +222,12 @@ static void ml_make(void) {
 
 /* ---- one life of a consumer -------------------------------------------------------------------------------------------- */
 
-struct consumer_of { struct chain *chain; struct tables tables; struct target_state state; struct applier *a; };
+struct consumer_of {
+    struct chain *chain;
+    struct tables tables;
+    struct target_state state;
+    struct applier *a;
+};
 static const struct table_filter all;
 
 static void stop_consuming(struct consumer_of *k) {
@@ -223,8 +242,14 @@ static int begin_consuming(struct consumer_of *k, unsigned lanes, struct err *e)
     memset(k, 0, sizeof *k);
     if (chain_open(st, &k->chain, &found, e) < 0 || fk_state_read(NULL, "s", &k->state, &found, e) < 0) return -1;
     if (ml_takeover(NULL, &k->state, e) < 0 || tables_init(&k->tables, &ml_driver, NULL, &all, NULL, 0, e) < 0) return -1;
-    struct applier_opts o = {.driver = &ml_driver, .target = (struct target *)k, .state = &k->state, .chain = k->chain, .tables = &k->tables, .window_bytes = 4096,
-                             .lanes = lanes, .alone_rows = 1};
+    struct applier_opts o = {.driver = &ml_driver,
+                             .target = (struct target *)k,
+                             .state = &k->state,
+                             .chain = k->chain,
+                             .tables = &k->tables,
+                             .window_bytes = 4096,
+                             .lanes = lanes,
+                             .alone_rows = 1};
     if (applier_open(&o, &k->a, e) < 0 || chain_find(k->chain, k->state.link_id, &at, e) < 0) return -1;
     return tables_at(&k->tables, k->chain, at.n + 1, applier_seq(k->a), e);
 }
@@ -247,7 +272,8 @@ static void start_target(void) {
     snprintf(fk.state.lineage, sizeof fk.state.lineage, "%s", chain_info(c)->lineage);
     fk.state.seq = first.end_seq;
     fk.have_state = true;
-    for (int i = 0; i < 2; i++) fdb_add(&fk.db, src.shapes[i], "public", src.shapes[i]->name);
+    for (int i = 0; i < 2; i++)
+        fdb_add(&fk.db, src.shapes[i], "public", src.shapes[i]->name);
     chain_close(c);
 }
 static bool equals(const char *what) {
@@ -271,18 +297,23 @@ static void any_number_of_lanes(void) {
         struct err e = {0};
         start_target();
         int rc = consume(&k, numbers[i], &e);
-        ok(rc == 0 && equals("undisturbed"), "%u lanes: the target equals the source%s%s", numbers[i], rc < 0 ? ": " : "", rc < 0 ? e.msg : "");
+        ok(rc == 0 && equals("undisturbed"), "%u lanes: the target equals the source%s%s", numbers[i], rc < 0 ? ": " : "",
+           rc < 0 ? e.msg : "");
         if (rc < 0) return stop_consuming(&k);
         uint64_t tip = chain_info(k.chain)->tip.end_seq;
         unsigned there = 0;
-        for (int n = 0; n < ROUTE_LANES_MAX; n++) there += ml.v[n].there;
-        ok(fk.state.seq == tip && strcmp(fk.state.link_id, chain_info(k.chain)->tip.id) == 0 && applier_seq(k.a) == tip && ml_bound(false) == tip && !ml_apart(),
+        for (int n = 0; n < ROUTE_LANES_MAX; n++)
+            there += ml.v[n].there;
+        ok(fk.state.seq == tip && strcmp(fk.state.link_id, chain_info(k.chain)->tip.id) == 0 && applier_seq(k.a) == tip &&
+               ml_bound(false) == tip && !ml_apart(),
            "the state row and every mark stand at the tip");
         is_int(there, numbers[i] ? numbers[i] : 4, "there are so many marks");
         const struct applier_stats *s = applier_stats(k.a);
         if (numbers[i] == 4) {
-            ok(s->shared > 10 && ml.together > 5, "windows were applied together (%llu), others by one lane for all (%d)", (unsigned long long)s->shared, ml.together);
-            ok(ml.commits[0] && ml.commits[1] && ml.commits[2] && ml.commits[3], "by all of them (%d, %d, %d, %d commits)", ml.commits[0], ml.commits[1], ml.commits[2], ml.commits[3]);
+            ok(s->shared > 10 && ml.together > 5, "windows were applied together (%llu), others by one lane for all (%d)",
+               (unsigned long long)s->shared, ml.together);
+            ok(ml.commits[0] && ml.commits[1] && ml.commits[2] && ml.commits[3], "by all of them (%d, %d, %d, %d commits)", ml.commits[0],
+               ml.commits[1], ml.commits[2], ml.commits[3]);
             ok(ml.routings > 3, "and routed anew where shapes changed (%d times)", ml.routings);
             steps = fk.step;
         }
@@ -330,7 +361,8 @@ static void killed_again_and_again(void) {
         stop_consuming(&k);
         apart += ml_apart();
     } while (rc < 0 && fk.dead && ++lives < 2000);
-    ok(rc == 0 && lives > 20 && apart > 5 && equals("again and again"), "killed %d times in a row, %d of them apart, another number of lanes each life: %s", lives, apart, e.msg);
+    ok(rc == 0 && lives > 20 && apart > 5 && equals("again and again"),
+       "killed %d times in a row, %d of them apart, another number of lanes each life: %s", lives, apart, e.msg);
 }
 
 static void conflicts_and_victims(void) {
@@ -338,7 +370,8 @@ static void conflicts_and_victims(void) {
     struct err e = {0};
     start_target();
     fk.conflicts = 1;
-    ok(consume(&k, 4, &e) == 0 && equals("one conflict") && applier_stats(k.a)->replayed_ordered == 1, "a conflict in one lane: it replays its share in source order %s", e.msg);
+    ok(consume(&k, 4, &e) == 0 && equals("one conflict") && applier_stats(k.a)->replayed_ordered == 1,
+       "a conflict in one lane: it replays its share in source order %s", e.msg);
     stop_consuming(&k);
     start_target();
     ml.victims = 3;
@@ -346,7 +379,9 @@ static void conflicts_and_victims(void) {
     stop_consuming(&k);
     start_target();
     fk.conflicts = 40;
-    ok(consume(&k, 4, &e) < 0 && e.code == CODE_UNIQUE_CONFLICT && e.marker == MARKER_UNIQUE_KEY_CONFLICT_OTHER_ROW && err_exit_code(&e) == 3, "what stands is a refusal: %s", e.msg);
+    ok(consume(&k, 4, &e) < 0 && e.code == CODE_UNIQUE_CONFLICT && e.marker == MARKER_UNIQUE_KEY_CONFLICT_OTHER_ROW &&
+           err_exit_code(&e) == 3,
+       "what stands is a refusal: %s", e.msg);
     stop_consuming(&k);
     fk.conflicts = 0;
     err_clear(&e);
@@ -379,7 +414,8 @@ static void refused(const char *claim) {
     struct consumer_of k;
     struct err e = {0};
     int rc = consume(&k, 4, &e);
-    ok(rc < 0 && e.code == CODE_MARK_MISMATCH && e.marker == MARKER_APPLY_MARK_MISMATCH && err_exit_code(&e) == 3, "%s: %s", claim, rc < 0 ? e.msg : "taken");
+    ok(rc < 0 && e.code == CODE_MARK_MISMATCH && e.marker == MARKER_APPLY_MARK_MISMATCH && err_exit_code(&e) == 3, "%s: %s", claim,
+       rc < 0 ? e.msg : "taken");
     stop_consuming(&k);
 }
 static void marks_that_do_not_fit(void) {
@@ -432,17 +468,21 @@ static void a_key_is_added(void) {
     keys[1] = (struct key){.name = "u", .kind = KEY_UNIQUE, .ncols = 1, .cols = second, .equality = bytes};
     s->keys = keys;
     s->nkeys = 2;
-    ok(leave_apart() && strstr(ml.route.rules, "\"name\":\"public.a\",\"hash\":[\"id\"]") != NULL, "table a is dealt by its key, and the lanes stand apart");
+    ok(leave_apart() && strstr(ml.route.rules, "\"name\":\"public.a\",\"hash\":[\"id\"]") != NULL,
+       "table a is dealt by its key, and the lanes stand apart");
     uint64_t route = ml.route.route_epoch;
     ml.on_target = s;
-    ok(begin_consuming(&k, 4, &e) == 0 && ml.route.route_epoch == route, "a unique index was added: the recorded routing stays until the window is done");
+    ok(begin_consuming(&k, 4, &e) == 0 && ml.route.route_epoch == route,
+       "a unique index was added: the recorded routing stays until the window is done");
     stop_consuming(&k);
     ok(consume(&k, 4, &e) == 0 && equals("a key was added"), "then the routing changes, and the target equals the source: %s", e.msg);
     ok(ml.route.route_epoch > route, "under another number");
     stop_consuming(&k);
     start_target();
     ml.on_target = s;
-    ok(begin_consuming(&k, 4, &e) == 0 && applier_link(k.a, 1, &(bool){false}, &e) == 0 && strstr(ml.route.rules, "another unique key on the target") != NULL, "which says why");
+    ok(begin_consuming(&k, 4, &e) == 0 && applier_link(k.a, 1, &(bool){false}, &e) == 0 &&
+           strstr(ml.route.rules, "another unique key on the target") != NULL,
+       "which says why");
     stop_consuming(&k);
     shape_free(s);
 }
@@ -452,7 +492,8 @@ static void fenced(void) {
     struct err e = {0};
     bool stopped;
     start_target();
-    ok(begin_consuming(&k, 4, &e) == 0 && applier_link(k.a, 1, &stopped, &e) == 0 && begin_consuming(&other, 4, &e) == 0, "a second consumer takes over");
+    ok(begin_consuming(&k, 4, &e) == 0 && applier_link(k.a, 1, &stopped, &e) == 0 && begin_consuming(&other, 4, &e) == 0,
+       "a second consumer takes over");
     ok(applier_link(k.a, 2, &stopped, &e) < 0 && e.code == CODE_FENCED, "every lane of the first one is fenced: %s", e.msg);
     err_clear(&e);
     ok(applier_link(other.a, 2, &stopped, &e) == 0, "the second one goes on");
@@ -475,14 +516,16 @@ static void stalled(void) {
     ml.hold = true;
     if (pthread_create(&t, NULL, run_stalled, &k) != 0) return;
     pthread_mutex_lock(&fk.lock);
-    while (!ml.held || !ml_apart()) pthread_cond_wait(&ml.moved, &fk.lock);
+    while (!ml.held || !ml_apart())
+        pthread_cond_wait(&ml.moved, &fk.lock);
     uint64_t high = ml_bound(true), low = ml.v[1].seq;
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_nsec += 100000000L;
     if (until.tv_nsec >= 1000000000L) until.tv_nsec -= 1000000000L, until.tv_sec++;
     while (pthread_cond_timedwait(&ml.moved, &fk.lock, &until) == 0) {} /* whatever the others may do, they have done */
-    ok(ml_bound(true) == high && ml_bound(false) == low && high > low, "a lane stalls at %llu: the others wait at %llu", (unsigned long long)low, (unsigned long long)high);
+    ok(ml_bound(true) == high && ml_bound(false) == low && high > low, "a lane stalls at %llu: the others wait at %llu",
+       (unsigned long long)low, (unsigned long long)high);
     ml.hold = false;
     pthread_cond_broadcast(&ml.moved);
     pthread_mutex_unlock(&fk.lock);
@@ -497,12 +540,15 @@ static void more_log(struct chain *c) {
     for (int i = 0; i < 60; i++) {
         char id[16];
         struct ftable *f = fdb_find(&src.now, "a2");
-        for (int n = 0; n < 12; n++) src_update("a2", i * 5 + n, "m");
+        for (int n = 0; n < 12; n++)
+            src_update("a2", i * 5 + n, "m");
         if (i % 20 == 7) {
             src_put((struct sop){.op = CHANGE_TRUNCATE, .table = "a2"});
-            for (int n = 0; n < 90; n++) src_insert("a2", 20000 + i * 100 + n, "again");
+            for (int n = 0; n < 90; n++)
+                src_insert("a2", 20000 + i * 100 + n, "again");
         }
-        for (int n = 0; n < 3; n++) src_insert("a2", 7000 + i * 10 + n, "n");
+        for (int n = 0; n < 3; n++)
+            src_insert("a2", 7000 + i * 10 + n, "n");
         if (i % 4 == 1) {
             int row = (i * 31) % f->n;
             src_update("a2", row, "there");
@@ -516,7 +562,10 @@ static void more_log(struct chain *c) {
         }
         src_commit();
     }
-    if (src_link(c, from, src.pos) < 0) { printf("Bail out! link: %s\n", fx_err.msg); exit(1); }
+    if (src_link(c, from, src.pos) < 0) {
+        printf("Bail out! link: %s\n", fx_err.msg);
+        exit(1);
+    }
 }
 
 int main(void) {
@@ -525,14 +574,20 @@ int main(void) {
     st = fx_store();
     ml_make();
     src_make();
-    if (src_full(st, at) < 0) { printf("Bail out! full: %s\n", fx_err.msg); return 1; }
+    if (src_full(st, at) < 0) {
+        printf("Bail out! full: %s\n", fx_err.msg);
+        return 1;
+    }
     struct chain *c = fx_open(st);
     ends[nends++] = 160;
     ends[nends++] = shape_at_pos + 20;
     ends[nends++] = new_at_pos;
     ends[nends++] = src.pos;
     for (int i = 0; i < nends; from = ends[i++])
-        if (src_link(c, from, ends[i]) < 0) { printf("Bail out! link: %s\n", fx_err.msg); return 1; }
+        if (src_link(c, from, ends[i]) < 0) {
+            printf("Bail out! link: %s\n", fx_err.msg);
+            return 1;
+        }
     more_log(c);
     chain_close(c);
     any_number_of_lanes();

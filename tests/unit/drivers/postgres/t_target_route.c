@@ -1,4 +1,5 @@
-/* Routing of several lanes on the target: recorded where all stand together, with exactly the marks it needs; marks that move along with another lane's. */
+/* Routing of several lanes on the target: recorded where all stand together, with exactly the marks it needs; marks that move along with
+ * another lane's. */
 #include "engine/base/fault.h"
 #include "tests/unit/drivers/postgres/target_kit.h"
 
@@ -18,7 +19,9 @@ static void a_routing_and_its_marks(void) {
     ok(ops->route_read(kit_t, "s1", &r, &found, &e) == 0 && !found, "no routing yet: %s", e.msg);
     ok(write_route(4, 1, 100, "{\"tables\":[]}", &e) == 0, "four lanes: %s", e.msg);
     is_str(all_lanes(), "0:100:1 1:100:1 2:100:1 3:100:1", "have their marks");
-    ok(ops->route_read(kit_t, "s1", &r, &found, &e) == 0 && found && r.route_epoch == 1 && r.lanes == 4 && r.hash_version == 1 && r.seq == 100 && r.strangers == 0, "it is read back");
+    ok(ops->route_read(kit_t, "s1", &r, &found, &e) == 0 && found && r.route_epoch == 1 && r.lanes == 4 && r.hash_version == 1 &&
+           r.seq == 100 && r.strangers == 0,
+       "it is read back");
     is_str(r.rules, "{\"tables\":[]}", "with its rules");
     mem_free(r.rules);
     ok(ops->route_read(kit_t, "other", &r, &found, &e) == 0 && !found, "another stream has none");
@@ -29,7 +32,8 @@ static void a_routing_and_its_marks(void) {
     ok(ops->route_read(kit_t, "s1", &r, &found, &e) == 0 && r.strangers == 1, "a mark that was not written under it is seen");
     mem_free(r.rules);
     kit_do("UPDATE %s.sluice_cdc_lane SET seq = 90 WHERE lane = 1", kit_ctl);
-    ok(write_route(3, 3, 100, "y", &e) == -1 && e.code == CODE_MARK_MISMATCH && e.marker == MARKER_APPLY_MARK_MISMATCH, "while lanes stand apart it cannot change: %s", e.msg);
+    ok(write_route(3, 3, 100, "y", &e) == -1 && e.code == CODE_MARK_MISMATCH && e.marker == MARKER_APPLY_MARK_MISMATCH,
+       "while lanes stand apart it cannot change: %s", e.msg);
     is_str(all_lanes(), "0:100:2 1:90:1", "and nothing did");
     kit_do("UPDATE %s.sluice_cdc_lane SET seq = 100, route_epoch = 2 WHERE lane = 1", kit_ctl);
     setenv("SLUICE_FAULT", "postgres.route_before_commit=err", 1);
@@ -69,11 +73,13 @@ static void marks_move_along(void) {
     is_str(all_lanes(), "0:100:1 1:100:1 2:100:1 3:100:1", "opening moves nothing");
     ok(put(l, "1", 110, others, 3, "eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee", &e) == 0, "lane 2 applies for all: %s", e.msg);
     is_str(all_lanes(), "0:110:1 1:110:1 2:110:1 3:110:1", "all marks move");
-    is_str(kit_rows("SELECT link_id || ':' || seq FROM %s.sluice_cdc_state", kit_ctl), "eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee:110", "with the state row");
+    is_str(kit_rows("SELECT link_id || ':' || seq FROM %s.sluice_cdc_state", kit_ctl), "eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee:110",
+           "with the state row");
     ok(put(l, "2", 120, NULL, 0, NULL, &e) == 0 && put(l2, "3", 120, first, 1, NULL, &e) == 0, "each its own share: %s", e.msg);
     is_str(all_lanes(), "0:120:1 1:120:1 2:120:1 3:110:1", "moves its own marks");
     kit_do("UPDATE %s.sluice_cdc_lane SET seq = 500 WHERE lane = 3", kit_ctl);
-    ok(put(l, "4", 130, others, 3, NULL, &e) == -1 && e.code == CODE_MARK_MISMATCH && strstr(e.msg, "lane 3") != NULL, "a mark that is ahead: %s", e.msg);
+    ok(put(l, "4", 130, others, 3, NULL, &e) == -1 && e.code == CODE_MARK_MISMATCH && strstr(e.msg, "lane 3") != NULL,
+       "a mark that is ahead: %s", e.msg);
     kit_do("DELETE FROM %s.sluice_cdc_lane WHERE lane = 3", kit_ctl);
     ok(put(l, "4", 130, others, 3, NULL, &e) == -1 && e.code == CODE_FENCED, "a mark that is gone: %s", e.msg);
     kit_do("UPDATE %s.sluice_cdc_lane SET epoch = epoch + 1 WHERE lane = 1", kit_ctl);
@@ -81,7 +87,8 @@ static void marks_move_along(void) {
     is_str(kit_rows("SELECT string_agg(id::text, ',' ORDER BY id) FROM %s.t", kit_ns), "1,2,3", "no row came in with them");
     ok(put(l, NULL, 130, NULL, 0, NULL, &e) == 0, "its own mark still moves: %s", e.msg);
     ok(ops->marks_clear(kit_t, &kit_st, &e) == 0, "cleared: %s", e.msg);
-    is_str(kit_rows("SELECT (SELECT count(*) FROM %s.sluice_cdc_lane) + (SELECT count(*) FROM %s.sluice_cdc_route)", kit_ctl, kit_ctl), "0", "marks and routing are gone");
+    is_str(kit_rows("SELECT (SELECT count(*) FROM %s.sluice_cdc_lane) + (SELECT count(*) FROM %s.sluice_cdc_route)", kit_ctl, kit_ctl), "0",
+           "marks and routing are gone");
     ops->lane_close(l);
     ops->lane_close(l2);
     ops->unbind(tt);
