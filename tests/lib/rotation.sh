@@ -184,9 +184,9 @@ test_it 'a broker that is killed again and again walks over all seams and the al
     V=$(target v)
     done_ok backup list --from-dir $C --format json; ids >$T/all
     done_ok restore $INTO --target $V --to-id "$(head -1 $T/all | cut -d"|" -f1)"
-    done_ok sync from-backup run --backup-dir $C --target-driver $DRIVER --target $V --stream-id v --at-chain-id restore --once --until "$(end_of $(sed -n 2p $T/all | cut -d"|" -f1))"
+    done_ok sync from-backup run --backup-dir $C --target-driver $DRIVER --target $V --stream-id v --apply-concurrency 1 --at-chain-id restore --once --until "$(end_of $(sed -n 2p $T/all | cut -d"|" -f1))"
     lives=0
-    while SLUICE_FAULT=apply.after_window:7=kill run sync from-backup run --backup-dir $C --target-driver $DRIVER --target $V --stream-id v --once && [ $rc = 137 ]; do
+    while SLUICE_FAULT=apply.after_window:7=kill run sync from-backup run --backup-dir $C --target-driver $DRIVER --target $V --stream-id v --apply-concurrency 1 --once && [ $rc = 137 ]; do
         lives=$((lives + 1)); [ $lives -lt 400 ]
     done 2>/dev/null
     [ $rc = 0 ] || say_run
