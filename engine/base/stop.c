@@ -9,13 +9,15 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "engine/base/clock.h"
 
-static volatile sig_atomic_t asked, signals;
+static atomic_int asked; /* set by a signal, read by any thread; lock-free, so a handler may */
+static volatile sig_atomic_t signals;
 static int pipe_fd[2] = {-1, -1};
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
