@@ -168,6 +168,10 @@ int chain_entry(struct chain *c, uint64_t n, struct lineage_link *x, uint64_t *s
 int chain_link(struct chain *c, uint64_t n, struct link_info *out, struct err *e) {
     struct lineage_link x;
     uint64_t start_seq;
+    if (c->info.nlinks == 0) {
+        err_set(e, CODE_CHAIN_INCOMPLETE, "the chain at '%s' has no full yet", c->st->url);
+        return err_hint(e, "finish it: run the same `sluice backup full` command again");
+    }
     if (n >= c->info.nlinks) {
         err_set(e, CODE_ID_UNKNOWN, "the chain has no link %llu, its last is %llu", (unsigned long long)n,
                 (unsigned long long)c->info.tip.n);

@@ -270,7 +270,7 @@ int step_producer_full(struct job *j, struct step_result *r, struct err *e) {
     int rc = -1;
     if (!src) return err_set(e, CODE_CONFIG, "producer '%s' names no source", j->entity.name);
     if (!j->store) return err_set(e, CODE_CONFIG, "producer '%s' names no store", j->entity.name);
-    if (job_source(j, slot, &o.s, e) < 0) goto out;
+    if (job_source(j, j->options.chain_slot ? slot : NULL, &o.s, e) < 0) goto out; /* without an anchor, another chain's slot is none of ours */
     if (src->catalog(o.s, j->options.chain_slot, &o.catalog, e) < 0) goto out;
     if (o.catalog->ntables == 0) {
         err_set(e, CODE_USAGE, "the source has no table that the filter lets through");
@@ -321,7 +321,8 @@ int full_dry_run(struct job *j, struct buf *out, struct err *e) {
     struct opened o = {0};
     const struct source_ops *src = j->source_driver->source;
     int rc = -1;
-    if (job_source(j, j->options.slot_name ? j->options.slot_name : DEFAULT_SLOT, &o.s, e) < 0) goto out;
+    const char *slot = j->options.slot_name ? j->options.slot_name : DEFAULT_SLOT;
+    if (job_source(j, j->options.chain_slot ? slot : NULL, &o.s, e) < 0) goto out;
     if (src->catalog(o.s, j->options.chain_slot, &o.catalog, e) < 0) goto out;
     for (size_t i = 0; i < o.catalog->ntables; i++)
         if (buf_addf(out, e, "table %s.%s\n", o.catalog->tables[i]->ns, o.catalog->tables[i]->name) < 0) goto out;

@@ -220,7 +220,7 @@ things(what, name) AS (
   SELECT 'grants', n.nspname || '.' || c.relname FROM pg_catalog.pg_class c JOIN user_ns n ON n.oid = c.relnamespace
    WHERE c.relkind IN ('r', 'p', 'S') AND c.relacl IS NOT NULL
   UNION ALL SELECT 'event triggers', v.evtname FROM pg_catalog.pg_event_trigger v
-  UNION ALL SELECT 'publications', p.pubname FROM pg_catalog.pg_publication p WHERE p.pubname <> $1)
+  UNION ALL SELECT 'publications', p.pubname FROM pg_catalog.pg_publication p WHERE p.pubname IS DISTINCT FROM $1)
 SELECT t.what, count(*), string_agg(t.name, ', ' ORDER BY t.name) FILTER (WHERE t.at <= 5)
   FROM (SELECT what, name, row_number() OVER (PARTITION BY what ORDER BY name) AS at FROM things) t GROUP BY t.what
  UNION ALL SELECT 'large objects', count(*), '' FROM pg_catalog.pg_largeobject_metadata HAVING count(*) > 0
