@@ -108,6 +108,18 @@ static int take_word(struct args *a, int argc, char **argv, int *i, struct err *
     return 0;
 }
 
+/* What may follow the words that were typed. */
+static int half_verb(int argc, char **argv, struct err *e) {
+    char typed[64], more[300] = "";
+    bool two = argc > 2 && argv[2][0] != '-';
+    snprintf(typed, sizeof typed, "%s%s%s", argv[1], two ? " " : "", two ? argv[2] : "");
+    size_t len = strlen(typed), n = 0;
+    for (size_t i = 0; i < command_count && n < sizeof more; i++)
+        if (strncmp(command_all[i].path, typed, len) == 0 && command_all[i].path[len] == ' ')
+            n += (size_t)snprintf(more + n, sizeof more - n, "%s%s", n ? ", " : "", command_all[i].path + len + 1);
+    return n ? err_hint(e, "`sluice %s` goes on with: %s; see `sluice help`", typed, more) : usage(e, NULL);
+}
+
 int args_parse(struct args *a, int argc, char **argv, struct err *e) {
     int used;
     memset(a, 0, sizeof *a);
@@ -121,7 +133,7 @@ int args_parse(struct args *a, int argc, char **argv, struct err *e) {
     if (strcmp(argv[1], "--version") == 0) argv[1] = version;
     if (!(a->command = command_match(argc - 1, argv + 1, &used))) {
         err_set(e, CODE_USAGE, "unknown verb '%s%s%s'", argv[1], argc > 2 && argv[2][0] != '-' ? " " : "", argc > 2 && argv[2][0] != '-' ? argv[2] : "");
-        return usage(e, NULL);
+        return half_verb(argc, argv, e);
     }
     for (int i = 1 + used; i < argc; i++) {
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
@@ -172,8 +184,8 @@ static void help_flag(FILE *f, const char *name) {
     const char *drivers = strstr(help, CLI_DRIVERS);
     char known[128];
     db_driver_names(known);
-    if (drivers) fprintf(f, "  %-30s %.*s%s%s\n", left, (int)(drivers - help), help, known, drivers + strlen(CLI_DRIVERS));
-    else fprintf(f, "  %-30s %s\n", left, help);
+    if (drivers) fprintf(f, "  %-33s %.*s%s%s\n", left, (int)(drivers - help), help, known, drivers + strlen(CLI_DRIVERS));
+    else fprintf(f, "  %-33s %s\n", left, help);
 }
 
 void cli_help(const char *path, int to_stderr) {

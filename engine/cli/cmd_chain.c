@@ -71,7 +71,7 @@ static int show_chain(struct look *l, struct err *e) {
                      pos_is_set(&ci->covered) ? ci->covered.token : "-") < 0)
             return -1;
         for (size_t i = 0; i < n; i++)
-            if (buf_addf(&l->out, e, "table %-5u %s.%s\n", shapes[i]->table, shapes[i]->ns, shapes[i]->name) < 0) return -1;
+            if (buf_addf(&l->out, e, "table %-4u %s.%s\n", shapes[i]->table, shapes[i]->ns, shapes[i]->name) < 0) return -1;
         return 0;
     }
     jw_obj(&l->w);

@@ -77,7 +77,8 @@ int cmd_control_check(struct args *a, struct err *e) {
     if (n == 0 && buf_adds(&findings, "control DB is what sluice made: schema, triggers, machines, history and every seal\n", e) < 0) goto out;
     if (cli_print(&findings, e) < 0) goto out;
     if (n) {
-        err_set(e, CODE_CONTROL_TAMPERED, "%zu findings in '%s'", n, control_path(c));
+        err_set(e, CODE_CONTROL_TAMPERED, "%zu finding%s in '%s'", n, n == 1 ? "" : "s", control_path(c));
+        err_hint(e, "undo what the lines above name, or put a copy that `sluice control backup` made back");
         goto out;
     }
     rc = 0;

@@ -29,6 +29,13 @@ static int setup_log(const struct args *a, struct err *e) {
     return 0;
 }
 
+/* A statement as a shell takes it: with exactly one semicolon. */
+static void explain(const char *sql) {
+    size_t n = strlen(sql);
+    while (n > 0 && strchr("; \t\n", sql[n - 1])) n--;
+    printf("%.*s;\n", (int)n, sql);
+}
+
 int main(int argc, char **argv) {
     struct err e = {0};
     struct args a;
@@ -37,10 +44,11 @@ int main(int argc, char **argv) {
     fault_setup();
     int rc = args_parse(&a, argc, argv, &e);
     if (rc == 0 && a.command && (rc = setup_log(&a, &e)) == 0) {
-        if (arg_is(&a, "explain-sql")) printf("%s;\n", embed_sql(a.command->sql));
+        if (arg_is(&a, "explain-sql")) explain(embed_sql(a.command->sql));
         else rc = a.command->run(&a, &e);
     }
     if (rc == 0 && fflush(stdout) != 0) rc = err_set(&e, CODE_IO, "the result could not be written to standard output");
+    if (rc < 0 && e.code == CODE_USAGE && e.hint[0] == 0 && a.command) err_hint(&e, "see `sluice help %s`", a.command->path);
     if (rc < 0) log_err(&e);
     args_free(&a);
     return a.exit_code ? a.exit_code : rc < 0 ? err_exit_code(&e) : 0;

@@ -350,7 +350,7 @@ int report_judge(struct control *c, const char *sql_name, const struct bind *b, 
     if (!m) return err_set(e, CODE_INTERNAL, "there is no statement '%s'", sql_name);
     if (txn_begin(&t, c, TXN_READ, e) < 0) return -1;
     int rc = count_rows(c, sql_name, m, b, nb, where, rows, hits, e);
-    if (rc == 0) rc = report_run(c, sql_name, b, nb, f, e);
+    if (rc == 0 && (*rows > 0 || f != REPORT_TABLE)) rc = report_run(c, sql_name, b, nb, f, e);
     return txn_end(&t, rc, e);
 }
 

@@ -66,7 +66,8 @@ int broker_check_consumer(struct store *st, const char *stream_id, const char *t
     for (size_t i = 0; i < n; i++) {
         if (strcmp(c[i].stream_id, stream_id) != 0 || strcmp(c[i].target, target_identity) == 0) continue;
         err_set(e, CODE_STREAM_OTHER_TARGET, "stream '%s' of this chain feeds another target already: %s (seen on host '%s')", stream_id, c[i].target, c[i].host);
-        err_hint(e, "give each target its own --stream-id; if that target is gone for good, remove the store's consumers/ object of this stream");
+        err_hint(e, "give each target its own --stream-id, or name the target that this stream feeds; "
+                    "if that target is gone for good, remove the store's consumers/ object of this stream");
         goto out;
     }
     rc = 0;

@@ -18,11 +18,11 @@ const struct option option_all[] = {
     {"publish-all", OPTION_BOOL, O(publish_all), true, NULL, "publish FOR ALL TABLES: later tables too, even those whose updates then fail for want of an identity", 0},
     {"allow-blocking", OPTION_BOOL, O(allow_blocking), true, NULL, "read a SQLite source that is not in WAL mode (its writers wait meanwhile)", 0},
     {"keyless-max-bytes", OPTION_BYTES, O(keyless_max_bytes), true, "BYTES", "largest table without a key that may be logged whole (64MiB)", 0},
-    {"table-parallelism", OPTION_U64, O(table_parallelism), true, "N", "tables copied at once (0 = auto 4)", 64},
+    {"table-parallelism", OPTION_U64, O(table_parallelism), true, "N", "tables copied at once (4)", 64},
     {"chunk-size", OPTION_U64, O(chunk_size), true, "ROWS", "rows per chunk at most (0 = by bytes alone)", 0},
     {"compression", OPTION_STR, O(compression), true, "none|zstd", "of chunks (zstd)", 0},
     {"force-overwrite", OPTION_BOOL, O(force_overwrite), false, NULL, "replace the chain that is there", 0},
-    {"since", OPTION_STR, O(since), false, "ID", "the parent must be this link", 0},
+    {"since", OPTION_STR, O(since), false, "ID|TIME", "the parent must be this link; of history: nothing older than this time", 0},
     {"window", OPTION_DURATION, O(window_us), true, "DUR", "longest time that one incremental reads (5m)", 0},
     {"max-changes", OPTION_U64, O(max_changes), true, "N", "close at the next commit after so many row changes (0 = no limit)", 0},
     {"rollover-window", OPTION_DURATION, O(rollover_us), true, "DUR", "how often a continuous producer adds a link (5m)", 0},
@@ -41,7 +41,7 @@ const struct option option_all[] = {
     {"poll-interval", OPTION_DURATION, O(poll_us), true, "DUR", "how often to look for new links (30s)", 0},
     {"until", OPTION_STR, O(until), false, "TIME|POS|idle", "end at this point of the source's log; of run: idle, go on until there is nothing left to do", 0},
     {"apply-delay", OPTION_DURATION, O(apply_delay_us), true, "DUR", "leave what committed less than this ago for later: time to notice a mistake", 0},
-    {"apply-concurrency", OPTION_U64, O(apply_concurrency), true, "W", "lanes that apply at once (0 = auto 4, 1 = one after the other, at most 64)", 64},
+    {"apply-concurrency", OPTION_U64, O(apply_concurrency), true, "W", "lanes that apply at once (4; 1 = one after the other, at most 64)", 64},
     {"reset-target-data", OPTION_BOOL, O(reset), true, NULL, "drop the target's tables and rebuild them from the chain", 0},
     {"yes", OPTION_BOOL, O(yes), true, NULL, "do not ask", 0},
     {"policy", OPTION_STR, O(policy), true, "FILE", "a Lua policy of your own (see lua/policy.lua)", 0},
@@ -173,7 +173,9 @@ int options_from_json(struct options *o, const char *json, struct err *e) {
         }
         if (is_set(o, op) || json_is_null(v)) continue;
         if (from_member(o, op, v, e) < 0) {
-            err_set(e, CODE_CONFIG, "the entity's config has a wrong value for '%s'", key);
+            struct err inner = *e;
+            err_set(e, CODE_CONFIG, "the entity's config has a wrong value for '%s': %s", key, inner.msg);
+            err_hint(e, "see `sluice sql \"select kind, name, config from entity\"` and the flag --%s in `sluice help`", key);
             goto out;
         }
         o->set |= UINT64_C(1) << (op - option_all);
@@ -206,7 +208,9 @@ int options_defaults(struct options *o, const char *json, struct err *e) {
         }
         if (is_set(o, op)) continue;
         if (from_member(o, op, v, e) < 0) {
-            err_set(e, CODE_CONFIG, "the table setting has a wrong value for '%s'", key);
+            struct err inner = *e;
+            err_set(e, CODE_CONFIG, "the table setting has a wrong value for '%s': %s", key, inner.msg);
+            err_hint(e, "correct it: sluice sql \"update setting set value = … where name = '%s'\"", key);
             goto out;
         }
     }

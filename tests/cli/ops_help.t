@@ -26,7 +26,7 @@ test_it 'verbs, word by word' '
     is "$(offers "sluice backup ")" "full gc incremental list show stream verify"
     is "$(offers "sluice backup i")" "incremental"
     is "$(offers "sluice backup stream ")" "run stop"
-    is "$(offers "sluice s")" "sql sync"
+    is "$(offers "sluice s")" "source sql sync"
     is "$(offers "sluice sync from-backup ")" "run stop"
     is "$(offers "sluice control ")" "backup check export rebuild"
     is "$(offers "sluice nonsense ")" ""'
