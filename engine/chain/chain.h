@@ -160,7 +160,7 @@ struct link_opts {
 };
 /* Begin a link at the tip. `known` is the producer's table registry at its start: link_shapes gives it. */
 int link_begin(struct chain *c, const struct link_opts *o, struct link **l, struct err *e);
-/* Append one record; gives it its seq (c->seq) and, for new tables in CHANGE_SHAPE, its table number (c->table). hop 4/8 */
+/* hop 4/8: append one record; gives it its seq (c->seq) and, for new tables in CHANGE_SHAPE, its table number (c->table). */
 int link_put(struct link *l, struct change *c, struct err *e);
 uint64_t link_records(const struct link *l);
 uint64_t link_row_changes(const struct link *l);

@@ -25,7 +25,7 @@ int applier_open(const struct applier_opts *o, struct applier **a, struct err *e
 void applier_close(struct applier *a);
 /* Everything up to here is applied (the lowest lane's mark, which may lie inside a link). */
 uint64_t applier_seq(const struct applier *a);
-/* Apply link n from the applier's place on, to its end or to a stop (*stopped). hop 5/8 to 7/8 */
+/* hop 5/8 to 7/8: apply link n from the applier's place on, to its end or to a stop. *stopped: the latter. */
 int applier_link(struct applier *a, uint64_t n, bool *stopped, struct err *e);
 
 /* Move the bound; 0 takes it away. */

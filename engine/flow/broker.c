@@ -75,7 +75,8 @@ static void tail_free(void *p) {
     mem_free(t);
 }
 
-/* Bytes and age of what is not applied yet; the walk is bounded, a longer backlog is a lower bound. */
+/* hop 8/8: the control DB learns where the target stands, with bytes and age of what is not applied yet.
+ * The walk is bounded: a longer backlog is a lower bound. */
 static void mirror(struct tail *t) {
     const struct chain_info *ci = chain_info(t->chain);
     struct err e = {0};

@@ -121,10 +121,11 @@ static int ends_here(struct follow *f, bool *over, enum incremental_end *why, st
     return 0;
 }
 
-/* hop 2/8: put a batch's records; *over at the commit that ends the link. */
+/* hop 2/8: take a batch's records up to the commit that ends the link. *over: it came. */
 static int take_batch(struct follow *f, bool *over, enum incremental_end *why, struct err *e) {
     while (f->at < f->batch.n && !*over) {
         struct change *c = &f->batch.v[f->at++];
+        /* hop 3/8: each goes into the open link of the chain */
         if (begin_link(f, e) < 0 || link_put(f->link, c, e) < 0) return -1;
         f->any = true;
         f->in_txn = c->op != CHANGE_COMMIT;

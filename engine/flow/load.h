@@ -19,7 +19,7 @@ struct load_opts {
     struct progress *progress;
 };
 struct load_stats { uint64_t tables, rows, raw_bytes; };
-/* *stopped: a stop was asked; every finished chunk is kept. hop 5/8 */
+/* hop 5/8 of a full: its blocks go to the target. *stopped: a stop was asked; every finished chunk is kept. */
 int load_full(const struct load_opts *o, struct load_stats *s, bool *stopped, struct err *e);
 
 #endif

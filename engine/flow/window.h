@@ -26,8 +26,9 @@ struct window;
 /* fk_enforced: order between tables matters too. */
 struct window *window_new(struct tables *ts, bool fk_enforced, struct err *e);
 void window_free(struct window *w); /* NULL is fine */
-/* Compose `n` changes (they stay where they are and must outlive the runs). Tables are bound as needed. Records that the consumer does not want, or
- * that the full's rows hold already, are left out. The runs stay valid until the next call. hop 6/8 */
+/* hop 6/8: compose `n` changes per key into few runs.
+ * The changes stay where they are and must outlive the runs. Tables are bound as needed. Records that the consumer does not want, or that the
+ * full's rows hold already, are left out. The runs stay valid until the next call. */
 int window_compose(struct window *w, enum window_mode mode, struct change *changes, size_t n, const struct run **runs, size_t *nruns,
                    struct err *e);
 /* From now on compose only this share; NULL: everything, with the tables' own binding. */
