@@ -1,10 +1,12 @@
-/* Changes of a schema that leave no trace in it: a column dropped and added again as it was, its values gone, no trigger fired.
+/* Changes of a schema that leave no trace in it: a column dropped and added again as it was, its values gone, no trigger fired; a unique index
+ * made and dropped again, rows displaced by it meanwhile.
  *
  * DESIGN
  * 1. Each DDL statement raises schema_version by one (so does VACUUM). What the schema shows to have changed since the last look explains
  * some of that, counted low; two or more unexplained steps leave room for such a pair.
  * 2. Only the last of the columns that stayed can have gone and come back: ADD COLUMN appends. If a row that nobody touched since holds
- * anything but the column's default in it, it did not. Else the table is copied. So doubt costs a copy, never a row. */
+ * anything but the column's default in it, it did not. Else the table is copied. So doubt costs a copy, never a row.
+ * 3. Only a write displaces: with such room every table that was written since is copied (rearm.c). */
 #include "drivers/sqlite/capture.h"
 #include "engine/base/embed.h"
 #include "engine/base/mem.h"

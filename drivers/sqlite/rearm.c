@@ -11,6 +11,7 @@
  *      the same columns, but another CREATE TABLE text    copied: a column may have been dropped and added again
  *      a new unique key            copied: REPLACE may have displaced rows by it before the triggers knew it
  *      another identity            copied: the log's keys mean other rows now
+ *      a new AFTER trigger of the application    copied, and ours made anew, so that they fire first: it may have kept ours from firing
  * 3. Column numbers are never used twice within a table, nor table numbers within a file. */
 #include <stdio.h>
 #include <string.h>
@@ -257,6 +258,36 @@ static int triggers_look(sqlite3 *db, int64_t n, const struct sq_triggers *want,
     return got;
 }
 
+/* Does an AFTER trigger of the application fire before ours of number n? Then RAISE(IGNORE) or OR FAIL in it may have left rows unnoted. */
+static int outrun(sqlite3 *db, int64_t n, const char *name, bool *yes, struct err *e) {
+    sqlite3_stmt *st = NULL;
+    char ours[48];
+    snprintf(ours, sizeof ours, "sluice_%lld_a[iud]", (long long)n);
+    int got = sq_prepare(db, embed_sql("sqlite/capture_outrun"), &st, e);
+    if (got == 0) {
+        sqlite3_bind_text(st, 1, name, -1, SQLITE_STATIC);
+        sqlite3_bind_text(st, 2, ours, -1, SQLITE_STATIC);
+        got = sq_step(st, e);
+    }
+    *yes = got > 0 && sqlite3_column_int(st, 0);
+    sqlite3_finalize(st);
+    return got < 0 ? -1 : 0;
+}
+
+/* Was a row of table n written since `after`? */
+static int wrote(sqlite3 *db, int64_t n, int64_t after, bool *yes, struct err *e) {
+    sqlite3_stmt *st = NULL;
+    int got = sq_prepare(db, embed_sql("sqlite/log_wrote"), &st, e);
+    if (got == 0) {
+        sqlite3_bind_int64(st, 1, n);
+        sqlite3_bind_int64(st, 2, after);
+        got = sq_step(st, e);
+    }
+    *yes = got > 0 && sqlite3_column_int(st, 0);
+    sqlite3_finalize(st);
+    return got < 0 ? -1 : 0;
+}
+
 /* Table number n is now the table `name`. lost: its triggers were not all there as made. before NULL: a new table. */
 static int take(struct rearm *r, int64_t n, const char *name, const struct sq_captured *before, bool lost, bool edited, struct err *e) {
     struct shape *s = NULL;
@@ -271,10 +302,13 @@ static int take(struct rearm *r, int64_t n, const char *name, const struct sq_ca
     if (before) {
         next = before->next_column;
         if (sq_shape_follow(before->shape, s, &next, &v, e) < 0) goto out;
-        if (lost || (edited && v == SQ_SAME)) v = SQ_COPY;
-        bool lost_values = false;
+        bool lost_values = false, late = false, written = false;
+        if (outrun(r->db, n, name, &late, e) < 0) goto out;
+        if (lost || late || (edited && v == SQ_SAME)) v = SQ_COPY;
         if (r->doubt && v != SQ_COPY && sq_may_have_lost_values(r->db, before->shape, s, n, r->looked_at, &lost_values, e) < 0) goto out;
-        if (lost_values) v = SQ_COPY;
+        /* REPLACE may have displaced rows by a unique index that came and went */
+        if (r->doubt && v != SQ_COPY && wrote(r->db, n, r->looked_at, &written, e) < 0) goto out;
+        if (lost_values || written) v = SQ_COPY;
     }
     if (v == SQ_SAME && !edited) {
         rc = add(&r->now, n, s, next, e);

@@ -15,6 +15,13 @@ SELECT count(*) FROM main.sqlite_schema WHERE type = 'table' AND name IN ('sluic
 --| out: name TEXT, tbl TEXT, sql TEXT
 SELECT name, tbl_name, sql FROM main.sqlite_schema WHERE type = 'trigger' AND name GLOB 'sluice_[0-9]*_[ab][iud]' ORDER BY name;
 
+-- SQLite fires the newest trigger first, and one that fails or ignores in the middle leaves the row in place and skips the older ones.
+--| name: capture_outrun
+--| in: tbl TEXT, first TEXT   out: n INTEGER
+SELECT EXISTS (SELECT 1 FROM main.sqlite_schema AS u
+                WHERE u.type = 'trigger' AND u.tbl_name = :tbl COLLATE NOCASE AND u.name NOT GLOB 'sluice_[0-9]*_[ab][iud]' AND u.sql LIKE '%after%'
+                  AND u.rowid > (SELECT min(o.rowid) FROM main.sqlite_schema AS o WHERE o.type = 'trigger' AND o.name GLOB :first));
+
 --| name: capture_key_columns
 --| out: n INTEGER
 SELECT count(*) FROM pragma_table_info('sluice_log', 'main') WHERE name GLOB 'k[0-9]*';
@@ -75,6 +82,10 @@ SELECT min(id) FROM main.sluice_log;
 --| name: log_dirty
 --| in: after INTEGER, upto INTEGER   out: t INTEGER
 SELECT DISTINCT t FROM main.sluice_log WHERE id > :after AND id <= :upto AND op = 'D' ORDER BY t;
+
+--| name: log_wrote
+--| in: t INTEGER, after INTEGER   out: n INTEGER
+SELECT EXISTS (SELECT 1 FROM main.sluice_log WHERE t = :t AND id > :after AND op IN ('i', 'u'));
 
 --| name: log_null_keys
 --| in: after INTEGER, upto INTEGER   out: t INTEGER

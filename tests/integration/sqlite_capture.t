@@ -130,6 +130,26 @@ test_it 'STRICT tables' '
     scene "create table st(id integer primary key, i int, r real, x text, b blob, a any) strict; insert into st values (1, 1, 1, '\''1'\'', x'\''01'\'', '\''1'\'')"
     app "insert into st values (2, null, 2.5, '\''t'\'', x'\'''\'', 1); update st set a = x'\''ff'\'' where id = 1"; follow'
 
+test_it 'an AFTER trigger of the application that ignores or fails: the row it leaves is told' '
+    scene "$KEYED"
+    app "create trigger ign after insert on t when new.v = 7 begin select raise(ignore); end; insert into t(id, v) values (70, 7), (71, 8)"; follow
+    app "insert into t(id, v) values (72, 7), (73, 8)"; follow
+    app "create trigger mov after update on t when new.v = 9 begin select raise(ignore); end; update t set id = 700, v = 9 where id = 70"; follow
+    app "create trigger fl after insert on t when new.v = 5 begin select raise(fail, '\''no'\''); end"
+    fails app "insert into t(id, v) values (74, 5)"; follow
+    fails app "insert into t(id, v) values (75, 5)"; follow
+    is "$(q $R "select group_concat(id) from (select id from t where id > 60 order by id)")" 71,72,73,74,75,700'
+
+test_it 'the same for a table without a key' '
+    scene "create table n(a, b); insert into n values (1, 1)"
+    app "create trigger ign after insert on n begin select raise(ignore); end; insert into n values (2, 2)"; follow
+    app "insert into n values (3, 3)"; follow
+    app "create trigger gone after delete on n begin select raise(ignore); end; delete from n where a = 1"; follow'
+
+test_it 'a unique index that came, displaced a row by REPLACE and went between two ticks' '
+    scene "$KEYED"
+    app "create unique index tmp on t(w); insert or replace into t(id, w) values (50, '\''x'\''); drop index tmp"; follow'
+
 test_it 'a log that many ticks consumed does not grow without bound' '
     scene "$KEYED"
     for i in 1 2 3 4 5; do app "update t set v = $i; insert into t(id) values ($((100 + i)))"; follow; done
