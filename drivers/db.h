@@ -215,6 +215,8 @@ struct target_ops {
     /* The target's keys against the source's: markers SOURCE-UNIQUE-KEY-ABSENT, KEY-COLLATION-MERGE (sub KEY-COLLATION-GUARD-UNSUPPORTED). */
     int (*keys_check)(struct target *t, const struct shape *src, const struct shape *dst, struct err *e);
     int (*objects_create)(struct target *t, const struct catalog *c, const char *(*map_ns)(void *arg, const char *ns), void *arg, struct err *e);
+    /* Refuse (CODE_TARGET_CAPTURED) to replace a table that is captured as a source itself, the chain's own one above all. NULL: nothing to refuse. */
+    int (*table_captured)(struct target *t, const char *source_identity, const struct shape *src, const char *ns, const char *name, struct err *e);
     int (*table_create)(struct target *t, const struct shape *src, const char *ns, const char *name, struct err *e);
     /* Indexes and constraints that are better made after the rows; repeatable: what is there with the same definition stays.
      * stage 0: primary and unique keys, 1: other indexes and checks, 2: foreign keys. map_ns maps a referenced namespace. */

@@ -182,6 +182,17 @@ static int target_identity(struct target *t, char out[128], struct err *e) {
     return pg_scalar(t->c, embed_sql("postgres/target_identity"), 0, NULL, "identify the target", out, 128, NULL, e);
 }
 
+/* The source's identity is ours with the timeline in the middle. Under another schema's name the source's own database may hold the copy. */
+static int target_captured(struct target *t, const char *source_identity, const struct shape *src, const char *ns, const char *name, struct err *e) {
+    char own[128];
+    if (target_identity(t, own, e) < 0) return -1;
+    const char *db = strrchr(own, ':'), *source_db = strrchr(source_identity, ':');
+    if (db == NULL || source_db == NULL || strcmp(db, source_db) != 0 || strncmp(own, source_identity, (size_t)(db - own) + 1) != 0) return 0;
+    if (strcmp(src->ns, ns) != 0 || strcmp(src->name, name) != 0) return 0;
+    err_set(e, CODE_TARGET_CAPTURED, "table '%s.%s' of the target is the one that the chain was taken from", ns, name);
+    return err_hint(e, "use another database as target, or another schema with --map-schema");
+}
+
 static const char *target_default_ns(struct target *t) { return t->default_ns; }
 
 static int target_table_shape(struct target *t, const char *ns, const char *name, struct shape **s, struct err *e) {
@@ -211,6 +222,7 @@ const struct target_ops postgres_target_ops = {
     .open = target_open,
     .close = target_close,
     .identity = target_identity,
+    .table_captured = target_captured,
     .default_ns = target_default_ns,
     .control_ensure = tg_control_ensure,
     .state_read = tg_state_read,

@@ -63,7 +63,7 @@ static int require_wal(struct source *s, struct err *e) {
 
 /* ---- identity -------------------------------------------------------------------------------------------------------------- */
 
-static int identity_made(struct source *s, char out[128], struct err *e) {
+int sq_identity_made(const char *path, char out[128], struct err *e) {
     char real[PATH_MAX], host[80] = "", text[PATH_MAX + 256], hex[65];
     struct stat st;
     FILE *f = fopen("/etc/machine-id", "r");
@@ -71,7 +71,7 @@ static int identity_made(struct source *s, char out[128], struct err *e) {
         if (!fgets(host, sizeof host, f)) host[0] = 0;
         fclose(f);
     }
-    if (!realpath(s->path, real) || stat(real, &st) < 0) return err_set(e, CODE_UNREACHABLE, "cannot find the database '%s'", s->path);
+    if (!realpath(path, real) || stat(real, &st) < 0) return err_set(e, CODE_UNREACHABLE, "cannot find the database '%s'", path);
     int n = snprintf(text, sizeof text, "%s\n%s\n%llu:%llu", host, real, (unsigned long long)st.st_dev, (unsigned long long)st.st_ino);
     if (sha256_hex(text, (size_t)n, hex, e) < 0) return -1;
     snprintf(out, 128, "sqlite:%.32s", hex);
@@ -82,7 +82,7 @@ static int source_identity(struct source *s, char out[128], struct err *e) {
     bool there;
     if (sq_capture_is(s->db, &there, e) < 0) return -1;
     if (there && sq_meta_identity(s->db, out, e) < 0) return -1;
-    return there && out[0] ? 0 : identity_made(s, out, e);
+    return there && out[0] ? 0 : sq_identity_made(s->path, out, e);
 }
 
 /* ---- catalogue ------------------------------------------------------------------------------------------------------------- */
@@ -295,7 +295,7 @@ out:
 static int anchor_make(struct source *s, const struct catalog *c, struct err *e) {
     char identity[128];
     int64_t version, next_n = 1;
-    if (source_anchor_absent(s, e) < 0 || identity_made(s, identity, e) < 0 || sq_capture_create(s->db, identity, e) < 0) return -1;
+    if (source_anchor_absent(s, e) < 0 || sq_identity_made(s->path, identity, e) < 0 || sq_capture_create(s->db, identity, e) < 0) return -1;
     for (size_t i = 0; i < c->ntables; i++) {
         int64_t n = c->tables[i]->oid > 0 ? c->tables[i]->oid : (int64_t)i + 1;
         if (anchor_table(s, c->tables[i], n, e) < 0) return -1;

@@ -61,4 +61,7 @@ int sq_table_shape(sqlite3 *db, const char *ns, const char *name, struct shape *
 /* The identity is a primary key that holds no NULL now, but may come to. */
 bool sq_identity_may_be_null(const struct shape *s);
 
+/* source.c: what identifies a file that no capture is in yet. */
+int sq_identity_made(const char *path, char out[128], struct err *e);
+
 #endif

@@ -53,16 +53,25 @@ static bool arbiter(const struct target_table *tt) {
     return false;
 }
 
-static int refuse_captured(struct target_table *tt, struct err *e) {
+static int refuse_captured(struct target *t, const char *name, struct err *e) {
     sqlite3_stmt *s = NULL;
     bool row = false;
-    if (sqt_named(tt->t->db, "sqlite/target_table_captured", &s, e) < 0) return -1;
-    int rc = sqt_bind_str(s, ":name", tt->name, e) < 0 ? -1 : sqt_step(s, &row, e);
+    if (sqt_named(t->db, "sqlite/target_table_captured", &s, e) < 0) return -1;
+    int rc = sqt_bind_str(s, ":name", name, e) < 0 ? -1 : sqt_step(s, &row, e);
     sqlite3_finalize(s);
     if (rc < 0 || !row) return rc;
     err_set(e, CODE_TARGET_CAPTURED,
-            "table '%s' of the target is captured as a source itself: rows written here would be missing from its log", tt->name);
+            "table '%s' of the target is captured as a source itself: rows written here would be missing from its log", name);
     return err_hint(e, "use another file as target, or end that capture first");
+}
+
+int sqt_table_captured(struct target *t, const char *source_identity, const struct shape *src, const char *ns, const char *name, struct err *e) {
+    (void)src;
+    char own[128];
+    if (sqt_check_ns(ns, e) < 0 || refuse_captured(t, name, e) < 0 || sq_identity_made(sqlite3_db_filename(t->db, "main"), own, e) < 0) return -1;
+    if (strcmp(own, source_identity) != 0) return 0;
+    err_set(e, CODE_TARGET_CAPTURED, "the target is the file that the chain was taken from");
+    return err_hint(e, "use another file as target");
 }
 
 int sqt_bind_table(struct target *t, const struct shape *src, const char *ns, const char *name, struct target_table **out, struct err *e) {
@@ -84,7 +93,7 @@ int sqt_bind_table(struct target *t, const struct shape *src, const char *ns, co
         diverged(e);
         goto fail;
     }
-    if (refuse_captured(tt, e) < 0) goto fail;
+    if (refuse_captured(tt->t, tt->name, e) < 0) goto fail;
     for (uint16_t i = 0; i < src->ncols; i++) {
         tt->conv[i] = (uint8_t)sqt_conv(src, &src->cols[i]);
         int d = sqt_col(tt->dst, src->cols[i].name);

@@ -85,6 +85,7 @@ struct target_table {
     struct buf *scratch; /* per source column and image: decoded bytes, valid while the statement runs */
 };
 
+int sqt_table_captured(struct target *t, const char *source_identity, const struct shape *src, const char *ns, const char *name, struct err *e);
 int sqt_bind_table(struct target *t, const struct shape *src, const char *ns, const char *name, struct target_table **tt, struct err *e);
 void sqt_unbind_table(struct target_table *tt);
 /* Bind value v of source column c; image 0 or 1 tells two values of one column in one statement apart. The value's bytes stay borrowed.

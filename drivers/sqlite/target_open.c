@@ -158,6 +158,7 @@ const struct target_ops sqlite_target_ops = {
     .table_create = sqt_table_create,
     .table_finish = sqt_table_finish,
     .table_drop = sqt_table_drop,
+    .table_captured = sqt_table_captured,
     .sequence_set = sqt_sequence_set,
     .table_alter = sqt_table_alter,
     .bind = sqt_bind_table,

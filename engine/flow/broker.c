@@ -142,7 +142,7 @@ static int open_tail(struct job *j, struct tail **out, struct err *e) {
                               .stopper = &j->stopper, .lanes = j->options.apply_concurrency};
     if (applier_open(&ao, &t->applier, e) < 0) goto bad;
     if (tables_at(&t->tables, t->chain, at.n + 1, applier_seq(t->applier), e) < 0) goto bad;
-    if (broker_check_tables(j, t->target, &t->tables, e) < 0) goto bad;
+    if (broker_check_tables(j, t->target, &t->tables, chain_info(t->chain)->source_identity, e) < 0) goto bad;
     heartbeat(j, t->target_identity, &t->state);
     t->next_heartbeat_us = clock_mono_us() + HEARTBEAT_EVERY_US;
     *out = t;

@@ -109,7 +109,7 @@ int broker_confirm_reset(struct job *j, struct rebuild *r, struct err *e) {
     return err_set(e, CODE_CONFIRM, "not confirmed; nothing was changed");
 }
 
-int broker_check_tables(struct job *j, struct target *t, struct tables *ts, struct err *e) {
+int broker_check_tables(struct job *j, struct target *t, struct tables *ts, const char *source_identity, struct err *e) {
     const struct target_ops *ops = j->target_driver->target;
     if (tables_collisions(ts, e) < 0) return -1;
     for (size_t i = 0; i < ts->n; i++) {
@@ -122,7 +122,8 @@ int broker_check_tables(struct job *j, struct target *t, struct tables *ts, stru
             err_mark(e, MARKER_RESUME_SCHEMA_DIVERGENCE, MARKER_NONE);
             return err_hint(e, "put it back as it was, leave it out with --exclude-table, or rebuild with --reset-target-data");
         }
-        int bad = ops->compatible(t, ft->shape, dst, e) < 0 || ops->keys_check(t, ft->shape, dst, e) < 0;
+        int bad = ops->compatible(t, ft->shape, dst, e) < 0 || ops->keys_check(t, ft->shape, dst, e) < 0 ||
+                  (ops->table_captured && ops->table_captured(t, source_identity, ft->shape, ft->ns, ft->name, e) < 0);
         shape_free(dst);
         if (bad) return -1;
     }

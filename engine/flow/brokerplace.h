@@ -21,6 +21,6 @@ int broker_pin(struct chain *c, const struct target_state *was, struct link_info
 /* Ask for the word `reset` unless --yes; no terminal and no --yes: CODE_CONFIRM. */
 int broker_confirm_reset(struct job *j, struct rebuild *r, struct err *e);
 /* The target's tables against the chain's shapes in force: RESUME-SCHEMA-DIVERGENCE, SOURCE-UNIQUE-KEY-ABSENT, COLUMN-ORDER-CHANGED, KEY-COLLATION-MERGE. */
-int broker_check_tables(struct job *j, struct target *t, struct tables *ts, struct err *e);
+int broker_check_tables(struct job *j, struct target *t, struct tables *ts, const char *source_identity, struct err *e);
 
 #endif

@@ -142,7 +142,8 @@ static int check_table(struct rebuild *r, const struct shape *src, const char *n
     bool rows = false;
     int rc = -1;
     if (t->compatible(r->target, src, NULL, e) < 0 || t->keys_check(r->target, src, NULL, e) < 0) return -1;
-    if (may_replace) return 0;
+    if (may_replace) /* what is dropped must not be what the chain, or another one, is taken from */
+        return t->table_captured ? t->table_captured(r->target, chain_info(r->chain)->source_identity, src, ns, name, e) : 0;
     if (t->table_shape(r->target, ns, name, &dst, e) < 0) return -1;
     if (!dst) return 0;
     if (t->table_has_rows(r->target, ns, name, &rows, e) < 0) goto out;

@@ -255,4 +255,17 @@ test_it 'a control DB that a shell holds for a while never ends a run' '
     stop_of s8; gone s8 0
     same_all $S $T/a.db'
 
+test_it 'the chain'"'"'s own source is no target, by whatever name: nothing is dropped, nothing adopted' '
+    ln $S $T/hard.db; ln -s $S $T/sym.db
+    for f in $S $T/hard.db $T/sym.db; do broker_ends 3 "captured as a source" self $f --reset-target-data --yes --once; done
+    done_ok backup list --from-dir $C --format json
+    broker_ends 3 "captured as a source" self $S --at-chain-id $(out | grep -o "[0-9a-f]\{40\}" | tail -1) --once
+    rm $T/hard.db
+    q $T/plain.db "pragma journal_mode = wal; create table a(id integer primary key); insert into a values (1)" >/dev/null
+    done_ok backup full --source-driver sqlite --source $T/plain.db --output-dir $T/plain-chain
+    q $T/plain.db "insert into a values (2)"
+    ends 3 "chain was taken from" sync from-backup run --backup-dir $T/plain-chain --target-driver sqlite --target $T/plain.db --stream-id p --reset-target-data --yes --once
+    is "$(q $T/plain.db "select count(*) from a")" 2
+    done_ok backup incremental $SRC'
+
 done_testing
