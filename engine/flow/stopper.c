@@ -48,11 +48,22 @@ void stopper_target(struct stopper *s, const struct db_driver *driver, struct ta
     s->target_known = true;
 }
 
+/* Somebody moved the entity to another state with SQL: that is an order too. What cannot be read now is asked again. */
+static bool moved_away(struct stopper *s) {
+    struct err e = {0};
+    struct entity now = {0};
+    bool found = false;
+    bool moved = entity_find(s->control, s->entity->kind, s->entity->name, &now, &found, &e) == 0 && found && strcmp(now.state, s->entity->state) != 0;
+    entity_free(&now);
+    return moved;
+}
+
 static bool look_near(struct stopper *s) {
     struct err e = {0};
     int64_t id = 0;
     char verb[32];
     if (!s->control || !s->entity) return false;
+    if (moved_away(s)) return said(s, "its state in the control DB");
     if (request_next(s->control, s->entity, s->requests_since, &id, verb, &e) < 0 || id == 0) return false;
     s->requests_since = id;
     if (strcmp(verb, "stop") != 0) return false;

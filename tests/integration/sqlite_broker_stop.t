@@ -29,4 +29,11 @@ test_it 'while it waits to try again it counts as running; --wait waits for its 
     gone w 0 && isnt "$(consumer)" 0
     done_ok $B --stream-id r --target $T/r.db --once && same_all $S $T/r.db'
 
+test_it 'moved to stopped by plain SQL, it ends, and history says who' '
+    spawn m $B --stream-id m --target $T/m.db --reset-target-data --yes
+    wait_for 20 "[ \"\$(sqlite3 $SLUICE_CONTROL \"select state from entity where name = '\''m'\''\")\" = tailing ]"
+    sqlite3 -cmd ".timeout 5000" $SLUICE_CONTROL "update entity set state = '\''stopped'\'', move_actor = '\''ann'\'' where kind = '\''broker'\'' and name = '\''m'\''"
+    gone m 0
+    is "$(sqlite3 $SLUICE_CONTROL "select to_state || '\'' '\'' || actor from history where name = '\''m'\'' order by id desc limit 1")" "stopped ann"
+    done_ok $B --stream-id m --target $T/m.db --once && same_all $S $T/m.db && done_ok control check'
 done_testing
