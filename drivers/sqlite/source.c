@@ -232,10 +232,19 @@ static int catalog_warnings(struct source *s, bool for_chain, struct catalog *c,
     return got;
 }
 
+/* Capture in the control DB would be tampering with it. A plain full of it is fine. */
+static int not_control(struct source *s, struct err *e) {
+    int64_t n;
+    if (sq_int(s->db, embed_sql("sqlite/control_db"), &n, e) < 0) return -1;
+    if (n < 5) return 0;
+    err_set(e, CODE_CONFIG, "'%s' is a control DB of sluice: capture would be tampering with it", s->path);
+    return err_hint(e, "copy it with `sluice control backup`, or take a plain full without --chain-slot");
+}
+
 static int source_catalog(struct source *s, bool for_chain, struct catalog **out, struct err *e) {
     struct catalog *c = NULL;
     *out = NULL;
-    if (for_chain && require_wal(s, e) < 0) return -1;
+    if (for_chain && (not_control(s, e) < 0 || require_wal(s, e) < 0)) return -1;
     if (sq_begin(s->db, false, e) < 0) return -1;
     if (!(c = catalog_new(e)) || catalog_tables(s, for_chain, c, e) < 0 || catalog_objects(s, c, e) < 0 ||
         catalog_warnings(s, for_chain, c, e) < 0) {

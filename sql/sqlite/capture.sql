@@ -11,6 +11,11 @@ INSERT INTO main.sluice_log(op) VALUES ('A');
 --| out: n INTEGER
 SELECT count(*) FROM main.sqlite_schema WHERE type = 'table' AND name IN ('sluice_meta', 'sluice_capture', 'sluice_log');
 
+--| name: control_db
+--| out: n INTEGER
+-- Is the file a control DB of ours? Its own guards refuse our triggers, and every command after them.
+SELECT count(*) FROM main.sqlite_schema WHERE type = 'table' AND name IN ('history_seal', 'history', 'entity', 'transition', 'endpoint');
+
 --| name: capture_triggers
 --| out: name TEXT, tbl TEXT, sql TEXT
 SELECT name, tbl_name, sql FROM main.sqlite_schema WHERE type = 'trigger' AND name GLOB 'sluice_[0-9]*_[ab][iud]' ORDER BY name;

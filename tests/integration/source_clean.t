@@ -34,4 +34,7 @@ test_it 'on PostgreSQL it drops the slot and its publication, and no other' '
     is "$(q $P "select count(*) from pg_replication_slots where slot_name = '\''${n}_other'\''")" 1
     q $P "select pg_drop_replication_slot('\''${n}_other'\'')" >/dev/null
     ends 3 "slot" backup incremental --source-driver postgres --source $P --output-dir $T/pgchain'
+test_it 'the control DB itself is never captured' '
+    ends 2 "control DB" backup full --source-driver sqlite --source $SLUICE_CONTROL --output-dir $T/own --chain-slot
+    done_ok control check'
 done_testing
