@@ -82,7 +82,8 @@ ROTATION := $(wildcard tests/integration/*_rotation.t)
 integration: $(BUILD)/sluice  ## every command on real databases, comparing data
 	SLUICE=$(abspath $(BUILD)/sluice) bash tests/lib/with_servers.sh prove --nocolor --failures --comments -j2 --timer -e bash $(sort $(filter-out $(ROTATION),$(wildcard tests/integration/*.t)))
 
-# Minutes of constant writes against a producer that rotates without a pause: what they wait for passes by, so they are not part of `make test` yet.
+# Minutes of constant writes against a producer that rotates without a pause. Some claims wait for a tip that a seam may hide, or need more segments
+# than a chain may have on a fast machine, so they are not part of `make test` yet.
 rotation: $(BUILD)/sluice  ## rotation under constant writes, killed at every point
 	SLUICE=$(abspath $(BUILD)/sluice) bash tests/lib/with_servers.sh prove --nocolor --failures --comments --timer -e bash $(ROTATION)
 

@@ -36,11 +36,11 @@ app_change() {
     local r=$2
     q "$1" "
         begin;
-        insert into customer(id, email, name) values ($((1000 + r)), 'r$r@example.org', 'round $r'), ($((2000 + r)), 's$r@example.org', null);
+        insert into customer(id, email, name) values ($((100000 + r)), 'r$r@example.org', 'round $r'), ($((200000 + r)), 's$r@example.org', null);
         update customer set name = 'touched in $r' where id % 10 = $((r % 10));
         commit;
         delete from customer where id = $((20 + r));
-        update customer set id = $((3000 + r)) where id = $((40 + r));
+        update customer set id = $((300000 + r)) where id = $((40 + r));
         update item set price = price + 1.00, note = 'round $r' where warehouse = $((r % 4));
         delete from item where sku = 'SKU-$((50 + r))';
         insert into item(sku, warehouse, price, weight) values ('NEW-$r', $r, 9.99, 0.5);
