@@ -169,6 +169,7 @@ void source_stream_close(struct stream *st) {
     if (st->c != NULL) leave(st);
     pg_close(&st->c);
     rels_free(&st->rels);
+    mem_free(st->checked);
     survey_free(&st->survey);
     mem_free(st);
 }
