@@ -21,6 +21,7 @@ __attribute__((unused)) static void fx_remove(void) {
     char cmd[128];
     snprintf(cmd, sizeof cmd, "rm -rf '%s'", fx_dir);
     if (fx_dir[0] && system(cmd) != 0) perror("rm");
+    arena_free(fx_arena);
 }
 
 __attribute__((unused)) static void fx_setup(void) {
